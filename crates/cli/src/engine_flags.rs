@@ -7,11 +7,12 @@ use std::sync::Arc;
 use clap::Args;
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
-use portcullis_policy::deny::DenyRules;
+use portcullis_policy::deny::{DenyRules, LiveRules, NodeScope};
 use portcullis_policy::engine::{Engine, EngineConfig};
 use portcullis_policy::features::FeatureGates;
+use portcullis_server::authz::deny_file;
 use portcullis_server::registry::content::{Decided, Unreadable};
-use portcullis_server::state::{self, Source, yaml_to_json};
+use portcullis_server::state::{self, Source};
 
 use crate::failure::Failure;
 use crate::store_flags::EtcdSourceFlags;
@@ -42,9 +43,26 @@ pub struct EngineFlags {
     pub abac_compatible: bool,
 
     /// The rules of mode Deny, a document of kind DenyRules in YAML or JSON: where one matches, the request is denied, whatever
-    /// later modes allow. docs/deny.md has the format
+    /// later modes allow. `serve` and `webhook` read it again when it changes. docs/deny.md has the format
     #[arg(long, value_name = "FILE")]
     pub deny_file: Option<PathBuf>,
+
+    /// Refuse to write a role, or to bind one, that may allow what --deny-file denies to whoever writes it. With `webhook` the API
+    /// server must ask /admit for roles and bindings: `webhook configure` with this flag prints the rules
+    #[arg(long)]
+    pub deny_escalation_check: bool,
+
+    /// Service accounts that mode Deny narrows to the node of their token, * for any text in the namespace or the name: a token
+    /// that is bound to a pod reaches the objects of the pod's node alone. Repeatable. docs/node-scope.md says which objects
+    #[arg(long, value_name = "NAMESPACE:NAME", value_delimiter = ',')]
+    pub node_scoped: Vec<String>,
+
+    /// The resources that --node-scoped accounts reach on their own node alone, such as secrets or leases.coordination.k8s.io
+    /// [default: configmaps, nodes, persistentvolumeclaims, persistentvolumes, pods, secrets, serviceaccounts,
+    /// leases.coordination.k8s.io, resourceslices.resource.k8s.io, csinodes.storage.k8s.io,
+    /// volumeattachments.storage.k8s.io]
+    #[arg(long, value_name = "RESOURCES", value_delimiter = ',', requires = "node_scoped")]
+    pub node_scoped_resources: Vec<String>,
 
     /// A user whom RBAC allows every request, as in Kubernetes 1.3 to 1.5
     #[arg(long, value_name = "USER", default_value = "", hide_default_value = true)]
@@ -81,7 +99,9 @@ impl EngineFlags {
             webhooks,
             gates: self.gates()?,
             abac: self.abac()?.map(Arc::new),
-            deny: self.deny()?.map(Arc::new),
+            deny: self.deny()?.map(|rules| Arc::new(LiveRules::new(rules))),
+            deny_escalation: self.deny_escalation_check,
+            node_scope: self.node_scope()?.map(Arc::new),
             super_user: self.authorization_rbac_super_user.clone(),
             ..EngineConfig::default()
         };
@@ -121,16 +141,22 @@ impl EngineFlags {
 
     fn deny(&self) -> Result<Option<DenyRules>, Failure> {
         let Some(path) = &self.deny_file else { return Ok(None) };
-        let wrong = |why: &dyn std::fmt::Display| {
-            Failure::input(format_args!("--deny-file {}: {why}", path.display()))
-        };
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        let json = yaml_to_json(&text).map_err(|error| wrong(&error))?;
-        let rules = DenyRules::parse(&json).map_err(|error| wrong(&error))?;
+        let rules = deny_file::read(path)
+            .map_err(|why| Failure::input(format_args!("--deny-file {}: {why}", path.display())))?;
         for warning in rules.warnings() {
             eprintln!("warning: --deny-file {}: {}", path.display(), plain(warning));
         }
         Ok(Some(rules))
+    }
+
+    fn node_scope(&self) -> Result<Option<NodeScope>, Failure> {
+        if self.node_scoped.is_empty() {
+            return Ok(None);
+        }
+        let scope = NodeScope::new(&self.node_scoped, &self.node_scoped_resources);
+        scope.map(Some).map_err(|why| {
+            Failure::input(format_args!("--node-scoped, --node-scoped-resources: {why}"))
+        })
     }
 
     fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use crate::abac::AbacPolicyFile;
 use crate::decision::{Authorizer, Decision, Reason};
-use crate::deny::DenyRules;
+use crate::deny::DenyAuthorizer;
 use crate::node::NodeAuthorizer;
 use crate::rbac::RbacIndex;
 use crate::request::{Attributes, User};
@@ -88,8 +88,8 @@ pub enum Member {
     AlwaysAllow,
     /// Has no opinion on any request, and gives a reason (AC-61).
     AlwaysDeny,
-    /// Deny rules (BC-30).
-    Deny(Arc<DenyRules>),
+    /// Deny rules and node-scoped accounts (BC-30, BC-32).
+    Deny(Arc<DenyAuthorizer>),
     /// The Node authorizer (NA-).
     Node(Arc<NodeAuthorizer>),
     /// Roles and bindings (RB-).
@@ -121,7 +121,7 @@ impl Member {
             Self::Abac(file) => file.authorize(attributes),
             Self::AlwaysAllow => Decision::Allow(Reason::None),
             Self::AlwaysDeny => Decision::NoOpinion(Reason::Text("Everything is forbidden.")),
-            Self::Deny(rules) => rules.authorize(attributes),
+            Self::Deny(deny) => deny.authorize(attributes),
             Self::Node(node) => node.authorize(attributes),
             Self::Rbac(rbac) => rbac.authorize(attributes),
             Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
@@ -147,7 +147,7 @@ impl Member {
             Self::AlwaysDeny => RuleListing::default(),
             Self::Deny(_) => RuleListing {
                 incomplete: true,
-                errors: vec!["what deny rules deny is not taken away from the rules".to_owned()],
+                errors: vec!["what mode Deny denies is not taken away from the rules".to_owned()],
                 ..RuleListing::default()
             },
             Self::Node(node) => node.rules_for(user),
@@ -279,11 +279,23 @@ impl Chain {
         self
     }
 
-    /// The same chain without the members of some modes, which have no opinion then.
+    /// The same chain for a time when the objects that some modes depend on are not known. Their members have no opinion then;
+    /// mode Deny denies what it may have to deny.
     #[must_use]
     pub fn without(&self, modes: &[Mode]) -> Self {
-        let kept = self.members.iter().filter(|member| !modes.contains(&member.mode())).cloned();
+        let kept = self.members.iter().filter_map(|member| match member {
+            Member::Deny(deny) if modes.contains(&Mode::Deny) => Some(Member::Deny(Arc::new(deny.blind()))),
+            member => (!modes.contains(&member.mode())).then(|| member.clone()),
+        });
         Self { masters_first: self.masters_first, members: kept.collect() }
+    }
+
+    /// The member of mode Deny.
+    pub fn deny(&self) -> Option<&DenyAuthorizer> {
+        self.members.iter().find_map(|member| match member {
+            Member::Deny(deny) => Some(&**deny),
+            _ => None,
+        })
     }
 
     /// The members, in order.
@@ -382,7 +394,7 @@ impl Chain {
                 Member::Abac(file) => file.explain(attributes),
                 Member::AlwaysAllow => "allows everything".to_owned(),
                 Member::AlwaysDeny => "never allows anything".to_owned(),
-                Member::Deny(rules) => rules.explain(attributes),
+                Member::Deny(deny) => deny.explain(attributes),
                 Member::Node(node) => node.explain(attributes),
                 Member::Rbac(rbac) => rbac.explain(attributes),
                 Member::LiveRbac(rbac) => read(rbac).explain(attributes),

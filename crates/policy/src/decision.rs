@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::identity::NodeIdentity;
+use crate::identity::{NodeIdentity, bound_node};
 use crate::rbac::RbacReason;
 use crate::request::Attributes;
 
@@ -58,6 +58,10 @@ pub enum Reason {
     NodeUnrelated,
     /// The binding by which RBAC allowed, or the roles that it did not find (RB-36, RB-37).
     Rbac(RbacReason),
+    /// The object does not belong to the node of a node-scoped service account (BC-32).
+    NotOfNode,
+    /// The text of a deny rule that applies because the labels of the namespace are not known (BC-30).
+    NamespaceUnknown(Arc<str>),
     /// A fixed sentence.
     Text(&'static str),
     /// The reason that a webhook returned (WH-22).
@@ -90,6 +94,13 @@ impl fmt::Display for RenderedReason<'_> {
             Reason::NodeUnrelated => {
                 let node = NodeIdentity::of(self.attributes.user).map_or("", NodeIdentity::name);
                 write!(f, "no relationship found between node '{node}' and this object")
+            }
+            Reason::NotOfNode => {
+                let node = bound_node(self.attributes.user).unwrap_or_default();
+                write!(f, "node-scoped: no relationship found between node '{node}' and this object")
+            }
+            Reason::NamespaceUnknown(text) => {
+                write!(f, "{text} (the labels of the namespace are not known, so the rule applies)")
             }
             Reason::Rbac(reason) => reason.write(f, self.attributes),
             Reason::Text(text) => f.write_str(text),

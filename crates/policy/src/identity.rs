@@ -36,6 +36,19 @@ pub fn add_implied_groups(user: &mut User) {
     }
 }
 
+/// The extra value of a token that is bound to a pod on a node, or to a node: the name of the node.
+pub const NODE_NAME_EXTRA: &str = "authentication.kubernetes.io/node-name";
+
+/// Returns the node that the token of a service account is bound to; none for other users, and for a token that is bound to none.
+/// Only an authenticator, or who may impersonate this extra value, can set it.
+pub fn bound_node(user: &User) -> Option<&str> {
+    service_account(&user.name)?;
+    match user.extra.get(NODE_NAME_EXTRA)?.as_slice() {
+        [node] if !node.is_empty() => Some(node),
+        _ => None,
+    }
+}
+
 /// The prefix that every node's user name starts with (NA-1, NB-3).
 pub const NODE_USER_PREFIX: &str = "system:node:";
 /// The group of all nodes (NA-1).

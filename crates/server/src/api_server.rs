@@ -15,7 +15,7 @@ use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
 use portcullis_store::etcd::LiveTls;
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::admission::AdmissionPlugins;
@@ -27,9 +27,11 @@ use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
 use crate::authn::{AuthenticationConfig, AuthenticationError};
 use crate::authz::AuthorizationConfig;
+use crate::authz::deny_file::DenyFile;
+use crate::authz::secret_alarm::SecretAlarm;
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::clock::Clock;
-use crate::controller::leader;
+use crate::controller::{self, leader};
 use crate::controller::selection::Selection;
 use crate::controller::settings::ControllerSettings;
 use crate::controller::{ControllerConfig, Controllers};
@@ -53,6 +55,8 @@ use crate::signing::{Signing, USUAL_LONGEST};
 pub const STORE: &str = "objects.redb";
 /// The default of `--quota-backend-bytes`, as in etcd. In bytes.
 pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
+/// How many alarms wait for their events.
+const ALARMS: usize = 64;
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
 
@@ -100,6 +104,10 @@ pub struct Config {
     pub bootstrap_authorities: bootstrap_authorities::Settings,
     /// The engine that decides.
     pub engine: EngineConfig,
+    /// The file of the engine's deny rules, read again when it changes (`--deny-file`).
+    pub deny_file: Option<PathBuf>,
+    /// After how many distinct secrets that a node asks for in a minute an alarm is raised (`--node-secret-alarm`).
+    pub node_secret_alarm: Option<usize>,
     /// The authorizers.
     pub authorization: AuthorizationConfig,
     /// The admission plugins.
@@ -148,6 +156,8 @@ impl Default for Config {
                 default_policy: true,
                 ..EngineConfig::default()
             },
+            deny_file: None,
+            node_secret_alarm: None,
             authorization: AuthorizationConfig::default(),
             admission: AdmissionPlugins::default(),
             audit: None,
@@ -467,9 +477,19 @@ impl ApiServer {
                 .authorization
                 .open(engine, Arc::clone(&backend), &config.metrics.webhooks)
                 .map_err(StartError::invalid)?;
-            let authorization = Arc::new(authorization);
+            let alarm = config.node_secret_alarm.map(|most| {
+                let (told, nodes) = mpsc::channel(ALARMS);
+                reloading.spawn(controller::secret_alarm::report(Arc::clone(&backend), most, nodes));
+                SecretAlarm::new(most, config.metrics.secret_alarm.clone(), Some(told))
+            });
+            let authorization = Arc::new(authorization.with_alarm(alarm));
             if let Some(reloader) = reloader {
                 reloading.spawn(reloader.run());
+            }
+            if let Some((path, rules)) = config.deny_file.zip(config.engine.deny.clone()) {
+                let file = DenyFile::new(path, rules, true, config.metrics.deny_rules.clone());
+                let watches = Arc::clone(&right_changes);
+                reloading.spawn(file.run(move || watches.rules_changed()));
             }
 
             let selection = match config.approver {

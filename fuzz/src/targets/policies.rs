@@ -1,9 +1,12 @@
 //! The inputs of an operator: ABAC policy files and flags.
 
+use std::sync::Arc;
+
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
-use portcullis_policy::deny::DenyRules;
+use portcullis_policy::deny::{DenyAuthorizer, DenyRules, LiveRules};
 use portcullis_policy::features::{Feature, FeatureGates};
+use portcullis_policy::graph::Graph;
 use portcullis_policy::{Attributes, Authorizer, Decision, ResourceRequest, User};
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 
@@ -47,6 +50,8 @@ pub(super) const DENY: &[&str] = &[
     "\"resources\":[\"*\"],",
     "\"resourceNames\":[\"a*\"],",
     "\"namespaces\":[\"a*\"],",
+    "\"namespaceSelector\":{\"matchLabels\":{\"a\":\"b\"}},",
+    "\"matchExpressions\":[{\"key\":\"a\",\"operator\":\"NotIn\",\"values\":[\"b\"]}],",
     "\"nonResourceURLs\":[\"*\"],",
     "\"message\":\"m\",",
     "********",
@@ -113,7 +118,9 @@ pub(super) fn deny(input: &[u8]) -> bool {
     let secret =
         ResourceRequest { namespace: "a", resource: "secrets", name: "a", ..ResourceRequest::default() };
     let everything = ResourceRequest { namespace: "", name: "", ..secret };
-    let ask = |verb, path, resource| rules.authorize(&Attributes { user: &user, verb, path, resource });
+    let rules = Some(Arc::new(LiveRules::new(rules)));
+    let deny = DenyAuthorizer::new(rules, None, Arc::default(), Arc::new(Graph::new()));
+    let ask = |verb, path, resource| deny.authorize(&Attributes { user: &user, verb, path, resource });
     let decisions =
         [ask("get", "/a", None), ask("list", "", Some(secret)), ask("list", "", Some(everything))];
     assert!(decisions.iter().all(|decision| !decision.is_allow()), "a deny rule allows nothing");

@@ -1,5 +1,6 @@
 //! `portcullis can-i`: answers one access check of a user over a snapshot of a cluster.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -54,6 +55,10 @@ pub struct CanIArgs {
     /// The unique id of the user
     #[arg(long = "as-uid", value_name = "UID", default_value = "", hide_default_value = true)]
     uid: String,
+
+    /// An extra value of the user: KEY=VALUE. Repeatable, also for further values of a key
+    #[arg(long = "as-user-extra", value_name = "KEY=VALUE")]
+    user_extra: Vec<String>,
 
     /// The namespace; ignored for cluster-scoped types [default: default]
     #[arg(short, long)]
@@ -143,7 +148,7 @@ const SUBRESOURCES: &[&str] = &[
 /// Flags or objects are invalid, or the question makes no sense.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let target = Target::of(args)?;
-    let user = user(args);
+    let user = user(args)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let engine = load_from(config, &args.engine.state, &args.source, args.quiet)?;
     let attributes = target.attributes(args, &user);
@@ -166,17 +171,33 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the user, and tells which groups were added.
-fn user(args: &CanIArgs) -> User {
-    let mut user = User { uid: args.uid.clone(), ..User::new(&*args.user, args.groups.iter().cloned()) };
+fn user(args: &CanIArgs) -> Result<User, Failure> {
+    let mut user = User {
+        uid: args.uid.clone(),
+        extra: extra(&args.user_extra)?,
+        ..User::new(&*args.user, args.groups.iter().cloned())
+    };
     if args.exact_groups {
-        return user;
+        return Ok(user);
     }
     add_implied_groups(&mut user);
     let added: Vec<&str> = user.groups.iter().skip(args.groups.len()).map(String::as_str).collect();
     if !added.is_empty() && !args.quiet {
         eprintln!("note: groups added as by an API server: {} (none with --exact-groups)", added.join(", "));
     }
-    user
+    Ok(user)
+}
+
+/// Extra values by key. Keys are in lower case, as in an API server.
+fn extra(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, Failure> {
+    let mut extra = BTreeMap::<String, Vec<String>>::new();
+    for text in given {
+        let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair
+            .ok_or_else(|| Failure::input(format_args!("--as-user-extra {text:?}: write KEY=VALUE")))?;
+        extra.entry(key.to_lowercase()).or_default().push(value.to_owned());
+    }
+    Ok(extra)
 }
 
 /// The target of the check.

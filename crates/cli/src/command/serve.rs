@@ -19,6 +19,7 @@ use portcullis_server::{
 };
 use tokio::task::JoinSet;
 
+use crate::alarm_flags::AlarmFlags;
 use crate::approver_flags::{ApproverFlags, InProcess};
 use crate::audit_flags::AuditFlags;
 use crate::authentication_flags::AuthenticationFlags;
@@ -59,6 +60,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     authorization: AuthorizationFlags,
+
+    #[command(flatten)]
+    alarm: AlarmFlags,
 
     #[command(flatten)]
     bootstrap: BootstrapFlags,
@@ -190,6 +194,8 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         },
         bootstrap_authorities: args.bootstrap.settings(),
         engine,
+        deny_file: args.engine.deny_file.clone(),
+        node_secret_alarm: args.alarm.node_secret_alarm,
         authorization,
         admission: admission.map_err(Failure::input)?,
         controllers: args.controllers.selection()?,

@@ -13,5 +13,6 @@
 mod configuration;
 mod modes;
 mod replies;
+mod restrictions;
 mod support;
 mod webhook;

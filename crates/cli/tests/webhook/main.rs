@@ -17,4 +17,5 @@ mod recorded;
 mod rehearsal;
 mod replay;
 mod replicas;
+mod restrictions;
 mod support;

@@ -6,10 +6,11 @@ use crate::call::Resource;
 
 /// Each kind with its group, its versions from the newest to the oldest that is read, its plural, and whether its metadata is
 /// enough.
-const PLACES: [(Kind, &str, &[&str], &str, bool); 13] = [
+const PLACES: [(Kind, &str, &[&str], &str, bool); 14] = [
     (Kind::ClusterRole, "rbac.authorization.k8s.io", &["v1"], "clusterroles", false),
     (Kind::ClusterRoleBinding, "rbac.authorization.k8s.io", &["v1"], "clusterrolebindings", false),
     (Kind::CsiDriver, "storage.k8s.io", &["v1"], "csidrivers", false),
+    (Kind::Namespace, "", &["v1"], "namespaces", true),
     (Kind::Node, "", &["v1"], "nodes", true),
     (Kind::PersistentVolume, "", &["v1"], "persistentvolumes", false),
     (Kind::PersistentVolumeClaim, "", &["v1"], "persistentvolumeclaims", false),

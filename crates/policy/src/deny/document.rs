@@ -8,7 +8,9 @@ use portcullis_apimachinery::json::{self, JsonError};
 use serde::Deserialize;
 
 use super::pattern::Pattern;
-use super::{COLLECTIONS, DenyRules, Rule, Subject};
+use super::selector::{self, WrittenSelector};
+use super::subject::Subject;
+use super::{COLLECTIONS, DenyRules, Rule, is_without_namespace};
 use crate::objects::rbac::PolicyRule;
 use crate::request::{Attributes, ResourceRequest, User};
 
@@ -63,6 +65,7 @@ struct Written {
     resource_names: Vec<String>,
     #[serde(default)]
     namespaces: Vec<String>,
+    namespace_selector: Option<WrittenSelector>,
     #[serde(default, rename = "nonResourceURLs")]
     non_resource_urls: Vec<String>,
 }
@@ -127,7 +130,8 @@ impl Written {
             &self.non_resource_urls,
         ];
         let words: usize = lists.iter().map(|list| list.len()).sum();
-        words.saturating_add(self.subjects.len()).saturating_add(self.except.len())
+        let of_selector = self.namespace_selector.as_ref().map_or(0, WrittenSelector::words);
+        [self.subjects.len(), self.except.len(), of_selector].into_iter().fold(words, usize::saturating_add)
     }
 
     fn read(self, path: &str) -> Result<Rule, DenyError> {
@@ -151,10 +155,15 @@ impl Written {
             "goes with resources: both or neither; the core group is the empty text",
         )?;
         needs(
-            has_resources || (self.resource_names.is_empty() && self.namespaces.is_empty()),
+            has_resources
+                || (self.resource_names.is_empty()
+                    && self.namespaces.is_empty()
+                    && self.namespace_selector.is_none()),
             "resources",
-            "is empty, but there are resourceNames or namespaces",
+            "is empty, but there are resourceNames, namespaces or a namespaceSelector",
         )?;
+        let selector = self.namespace_selector.map(WrittenSelector::read).transpose();
+        let selector = selector.map_err(|why| invalid(field("namespaceSelector"), why))?;
         let patterns = |list: Vec<String>, name: &str| {
             let read = |(at, text): (usize, String)| {
                 Pattern::of_name(&text).map_err(|why| invalid(format_args!("{}[{at}]", field(name)), why))
@@ -177,6 +186,7 @@ impl Written {
             except: subjects(self.except, "except")?,
             names: patterns(self.resource_names, "resourceNames")?,
             namespaces: patterns(self.namespaces, "namespaces")?,
+            selector,
             rule: PolicyRule {
                 verbs: self.verbs,
                 api_groups: self.api_groups,
@@ -222,16 +232,17 @@ fn warnings(rule: &Rule) -> Vec<String> {
             "rule {name:?} never matches: a request to create an object has no name when it is authorized"
         ));
     }
-    let is_known = |subject: &Subject| {
-        rule.except.iter().any(|except| match (subject, except) {
-            (Subject::User(one), Subject::User(other)) | (Subject::Group(one), Subject::Group(other)) => {
-                one.literal().is_some_and(|name| other.matches(name)) || one == other
-            }
-            _ => false,
-        })
-    };
-    if rule.subjects.iter().all(is_known) {
+    let is_excepted = |subject: &Subject| rule.except.iter().any(|except| subject.is_within(except));
+    if rule.subjects.iter().all(is_excepted) {
         warnings.push(format!("rule {name:?} never matches: all of its subjects are excepted"));
+    }
+    if rule.is_namespaced() && !has_namespaced_resource(&rule.rule) {
+        warnings.push(format!(
+            "rule {name:?} never matches: it names namespaces, and all of its resources are in no namespace"
+        ));
+    }
+    if rule.selector.as_ref().is_some_and(selector::never_selects) {
+        warnings.push(format!("rule {name:?} never matches: no labels satisfy its namespaceSelector"));
     }
     for url in rule.rule.non_resource_urls.iter().filter(|url| !url.starts_with('/') && *url != "*") {
         warnings.push(format!("rule {name:?} never matches the path {url:?}: paths begin with /"));
@@ -254,6 +265,16 @@ fn warnings(rule: &Rule) -> Vec<String> {
     warnings
 }
 
+/// Whether a rule may be about a resource that is in a namespace.
+fn has_namespaced_resource(rule: &PolicyRule) -> bool {
+    rule.api_groups.iter().any(|group| {
+        rule.resources.iter().any(|resource| {
+            let plural = resource.split('/').next().unwrap_or_default();
+            group == "*" || plural == "*" || !is_without_namespace(group, plural)
+        })
+    })
+}
+
 /// Whether nobody may change bindings any more.
 fn locks_out(rule: &Rule) -> bool {
     let somebody = User::new("\u{1}somebody", ["system:authenticated"]);
@@ -266,6 +287,9 @@ fn locks_out(rule: &Rule) -> bool {
     };
     ["update", "create"]
         .iter()
-        .any(|verb| rule.denies(&Attributes { user: &somebody, verb, path: "", resource: Some(binding) }))
+        .any(|verb| {
+            let asked = Attributes { user: &somebody, verb, path: "", resource: Some(binding) };
+            rule.denies(&asked, None).is_some()
+        })
         && rule.except.is_empty()
 }

@@ -1,32 +1,39 @@
 //! Deny rules: what nobody may allow (BC-30).
 //!
-//! A rule has the fields of an RBAC rule, the subjects that it binds, and patterns for names and namespaces. Where a rule matches,
-//! the request is denied, whatever later authorizers would allow. Rules are read once and never change afterwards; deciding
-//! allocates nothing.
+//! A rule has the fields of an RBAC rule, the subjects that it binds, patterns for names and namespaces, and a selector for the
+//! labels of namespaces. Where a rule matches, the request is denied, whatever later authorizers would allow. Rules never change;
+//! [`LiveRules`] replaces all of them. Deciding allocates nothing.
 //!
 //! A rule about some objects also denies the requests that would answer with them among others: a list, a watch or the
 //! deletion of a collection without a name, or over all namespaces.
 
+mod authorizer;
 mod document;
+mod escalation;
+mod namespaces;
+mod overlap;
 mod pattern;
+mod scope;
+mod selector;
+mod subject;
 
 use std::fmt;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::decision::{Authorizer, Decision, Reason};
 use crate::identity::ACCOUNT_PREFIX;
-use crate::objects::rbac::PolicyRule;
+use crate::objects::rbac::{LabelSelector, PolicyRule};
 use crate::rbac::matching::{group_matches, resource_matches, url_matches, verb_matches};
 use crate::request::{Attributes, ResourceRequest, User};
 
+pub use self::authorizer::{DenyAuthorizer, LiveRules};
 pub use self::document::{DenyError, MOST_RULES};
+pub use self::escalation::GrantRefusal;
+pub use self::namespaces::Namespaces;
 use self::pattern::Pattern;
-
-/// In more groups than this a user counts as bound by every rule for a group, and excepted by none: comparing takes time for each
-/// group and each rule, and whoever asks chooses the groups.
-const MOST_GROUPS: usize = 1_000;
+pub use self::scope::NodeScope;
+use self::subject::{MOST_GROUPS, Subject};
 
 /// Verbs whose answers hold many objects.
 const COLLECTIONS: [&str; 3] = ["list", "watch", "deletecollection"];
@@ -62,7 +69,7 @@ pub struct DenyRules {
 }
 
 /// One rule.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     name: Box<str>,
     subjects: Vec<Subject>,
@@ -71,42 +78,36 @@ struct Rule {
     rule: PolicyRule,
     names: Vec<Pattern>,
     namespaces: Vec<Pattern>,
+    /// The labels of the namespaces; none for all. It is valid.
+    selector: Option<LabelSelector>,
     reason: Arc<str>,
 }
 
-/// Whom a rule binds.
-#[derive(Clone, Debug)]
-enum Subject {
-    User(Pattern),
-    Group(Pattern),
-    ServiceAccount { namespace: Pattern, name: Pattern },
-}
-
-impl Subject {
-    /// Whether this is the user. `if_unknown` is for a user in so many groups that they are not compared.
-    fn is(&self, user: &User, if_unknown: bool) -> bool {
-        match self {
-            Self::User(name) => name.matches(&user.name),
-            Self::Group(_) if user.groups.len() > MOST_GROUPS => if_unknown,
-            Self::Group(name) => user.groups.iter().any(|group| name.matches(group)),
-            Self::ServiceAccount { namespace, name } => {
-                let account = user.name.strip_prefix(ACCOUNT_PREFIX);
-                account
-                    .and_then(|account| account.split_once(':'))
-                    .is_some_and(|(of, account)| namespace.matches(of) && name.matches(account))
-            }
-        }
-    }
+/// How sure it is that a rule is about a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Certainty {
+    Known,
+    /// The labels of the namespace are not known, and the rule selects by them.
+    NamespaceUnknown,
 }
 
 impl Rule {
-    fn denies(&self, attributes: &Attributes<'_>) -> bool {
-        self.is_about(attributes)
-            && self.subjects.iter().any(|subject| subject.is(attributes.user, true))
-            && !self.except.iter().any(|subject| subject.is(attributes.user, false))
+    /// Whether the rule denies this, and how sure that is. Who is excepted is so whatever the labels of the namespace are.
+    fn denies(&self, attributes: &Attributes<'_>, namespaces: Option<&Namespaces>) -> Option<Certainty> {
+        if !self.is_about(attributes) || !self.binds(attributes.user) {
+            return None;
+        }
+        let Some(request) = &attributes.resource else { return Some(Certainty::Known) };
+        self.is_in_namespace(attributes.verb, request, namespaces)
     }
 
-    /// Whether the rule speaks of this request, whoever makes it.
+    /// Whether the user is among the subjects, and not excepted.
+    fn binds(&self, user: &User) -> bool {
+        self.subjects.iter().any(|subject| subject.is(user, true))
+            && !self.except.iter().any(|subject| subject.is(user, false))
+    }
+
+    /// Whether the rule speaks of this request in some namespace, whoever makes it.
     fn is_about(&self, attributes: &Attributes<'_>) -> bool {
         verb_matches(&self.rule, attributes.verb)
             && match &attributes.resource {
@@ -114,20 +115,44 @@ impl Rule {
                 Some(request) => {
                     group_matches(&self.rule, request)
                         && resource_matches(&self.rule, request)
-                        && self.is_in_namespace(attributes.verb, request)
                         && self.has_name(attributes.verb, request)
                 }
             }
     }
 
-    fn is_in_namespace(&self, verb: &str, request: &ResourceRequest<'_>) -> bool {
-        if self.namespaces.is_empty() {
-            return true;
-        }
+    /// Whether the rule is about objects in some namespaces only.
+    fn is_namespaced(&self) -> bool {
+        !self.namespaces.is_empty() || self.selector.is_some()
+    }
+
+    /// Whether the rule is about the namespace of this request. A namespace that is not known counts as selected.
+    fn is_in_namespace(
+        &self,
+        verb: &str,
+        request: &ResourceRequest<'_>,
+        namespaces: Option<&Namespaces>,
+    ) -> Option<Certainty> {
         if request.namespace.is_empty() {
-            return COLLECTIONS.contains(&verb) && !is_without_namespace(request);
+            let is_about = !self.is_namespaced()
+                || (COLLECTIONS.contains(&verb) && !is_without_namespace(request.group, request.resource));
+            return is_about.then_some(Certainty::Known);
         }
-        self.namespaces.iter().any(|namespace| namespace.matches(request.namespace))
+        self.reaches_namespace(request.namespace, namespaces)
+    }
+
+    /// Whether the rule is about objects in this namespace.
+    fn reaches_namespace(&self, namespace: &str, namespaces: Option<&Namespaces>) -> Option<Certainty> {
+        let is_named =
+            self.namespaces.is_empty() || self.namespaces.iter().any(|pattern| pattern.matches(namespace));
+        if !is_named {
+            return None;
+        }
+        let Some(selector) = &self.selector else { return Some(Certainty::Known) };
+        match namespaces.and_then(|known| known.selects(selector, namespace)) {
+            Some(true) => Some(Certainty::Known),
+            Some(false) => None,
+            None => Some(Certainty::NamespaceUnknown),
+        }
     }
 
     fn has_name(&self, verb: &str, request: &ResourceRequest<'_>) -> bool {
@@ -141,20 +166,11 @@ impl Rule {
     }
 }
 
-fn is_without_namespace(request: &ResourceRequest<'_>) -> bool {
-    WITHOUT_NAMESPACE.iter().any(|(group, resources)| {
-        *group == request.group && resources.iter().any(|name| *name == "*" || *name == request.resource)
-    })
-}
-
-impl Authorizer for DenyRules {
-    /// Deny, with the first rule that matches, or no opinion. Never Allow.
-    fn authorize(&self, attributes: &Attributes<'_>) -> Decision {
-        match self.first(attributes) {
-            Some(rule) => Decision::Deny(Reason::Told(Arc::clone(&rule.reason))),
-            None => Decision::NO_OPINION,
-        }
-    }
+/// Whether the objects of a resource are in no namespace.
+fn is_without_namespace(group: &str, resource: &str) -> bool {
+    WITHOUT_NAMESPACE
+        .iter()
+        .any(|(own, resources)| *own == group && resources.iter().any(|name| *name == "*" || *name == resource))
 }
 
 impl DenyRules {
@@ -168,31 +184,33 @@ impl DenyRules {
         &self.warnings
     }
 
+    /// Whether a rule selects namespaces by their labels, so that these must be known.
+    pub fn need_namespaces(&self) -> bool {
+        self.rules.iter().any(|rule| rule.selector.is_some())
+    }
+
     /// The first rule of the file that denies this.
-    fn first(&self, attributes: &Attributes<'_>) -> Option<&Rule> {
+    fn first(
+        &self,
+        attributes: &Attributes<'_>,
+        namespaces: Option<&Namespaces>,
+    ) -> Option<(&Rule, Certainty)> {
         let user = attributes.user;
-        let mut first: Option<usize> = None;
+        let denies = |rule: &Rule| rule.denies(attributes, namespaces);
         if user.groups.len() > MOST_GROUPS {
-            return self.rules.iter().find(|rule| rule.denies(attributes));
+            return self.rules.iter().find_map(|rule| Some((rule, denies(rule)?)));
         }
+        let mut first: Option<(usize, Certainty)> = None;
         let of_groups = user.groups.iter().filter_map(|group| self.groups.get(group.as_str()));
         for places in self.users.get(user.name.as_str()).into_iter().chain(of_groups).chain([&self.others]) {
             // In the order of the file: later ones cannot be the first.
-            let earlier = places.iter().take_while(|place| first.is_none_or(|first| **place < first));
-            let found = earlier
-                .copied()
-                .find(|place| self.rules.get(*place).is_some_and(|rule| rule.denies(attributes)));
+            let mut earlier =
+                places.iter().copied().take_while(|place| first.is_none_or(|(first, _)| *place < first));
+            let found = earlier.find_map(|place| Some((place, denies(self.rules.get(place)?)?)));
             first = found.or(first);
         }
-        self.rules.get(first?)
-    }
-
-    /// Explains a decision.
-    pub fn explain(&self, attributes: &Attributes<'_>) -> String {
-        match self.first(attributes) {
-            Some(rule) => format!("{}: no other authorizer is asked", rule.reason),
-            None => format!("none of the {} deny rules matches", self.rules.len()),
-        }
+        let (place, certainty) = first?;
+        Some((self.rules.get(place)?, certainty))
     }
 
     /// Adds a rule to the index.
@@ -226,11 +244,22 @@ impl DenyRules {
     }
 }
 
+impl PartialEq for DenyRules {
+    /// Whether the same is denied, with the same words.
+    fn eq(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+}
+
 impl fmt::Debug for DenyRules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DenyRules").field("rules", &self.rules).finish_non_exhaustive()
     }
 }
 
+#[cfg(test)]
+mod escalation_tests;
+#[cfg(test)]
+mod scope_tests;
 #[cfg(test)]
 mod tests;

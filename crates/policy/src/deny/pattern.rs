@@ -46,6 +46,11 @@ impl Pattern {
         (!self.text.contains('*')).then_some(&*self.text)
     }
 
+    /// Whether this surely matches nothing that the other one does not match.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        self == other || self.literal().is_some_and(|name| other.matches(name))
+    }
+
     pub(super) fn matches(&self, name: &str) -> bool {
         let (pattern, name) = (self.text.as_bytes(), name.as_bytes());
         if pattern == b"*" {

@@ -4,9 +4,30 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::decision::{Authorizer, Decision, Reason};
+use crate::graph::Graph;
+use crate::objects::{Kind, Object};
 use crate::rbac::matching::rule_allows;
 
-fn rules(rules: &Value) -> DenyRules {
+/// Mode Deny over these rules and the labels of these namespaces.
+pub(super) fn mode_deny(rules: DenyRules, labels: &[(&str, &[(&str, &str)])]) -> DenyAuthorizer {
+    let namespaces = Namespaces::default();
+    for (name, labels) in labels {
+        apply(&namespaces, name, labels);
+    }
+    let rules = Arc::new(LiveRules::new(rules));
+    DenyAuthorizer::new(Some(rules), None, Arc::new(namespaces), Arc::new(Graph::new()))
+}
+
+fn apply(namespaces: &Namespaces, name: &str, labels: &[(&str, &str)]) {
+    let labels: serde_json::Map<String, Value> =
+        labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
+    let text = json!({"metadata": {"name": name, "labels": labels}}).to_string();
+    let Object::Namespace(namespace) = Object::parse(Kind::Namespace, &text).unwrap() else { unreachable!() };
+    namespaces.apply(&namespace);
+}
+
+pub(super) fn rules(rules: &Value) -> DenyRules {
     DenyRules::parse(&document(rules)).unwrap()
 }
 
@@ -16,7 +37,7 @@ fn document(rules: &Value) -> String {
 
 fn is_denied(rules: &DenyRules, user: &User, verb: &str, resource: ResourceRequest<'_>) -> bool {
     let attributes = Attributes { user, verb, path: "", resource: Some(resource) };
-    matches!(rules.authorize(&attributes), Decision::Deny(_))
+    rules.first(&attributes, None).is_some()
 }
 
 fn secret<'a>(namespace: &'a str, name: &'a str) -> ResourceRequest<'a> {
@@ -84,10 +105,8 @@ fn the_reason_names_the_first_rule() {
     let user = User::new("xy", [""; 0]);
     let ask = |path| {
         let attributes = Attributes { user: &user, verb: "get", path, resource: None };
-        match rules.authorize(&attributes) {
-            Decision::Deny(reason) => reason.render(&attributes).to_string(),
-            other => panic!("{other:?}"),
-        }
+        let (rule, _) = rules.first(&attributes, None).unwrap();
+        rule.reason.to_string()
     };
     assert_eq!(ask("/debug/pprof"), "denied by rule \"a\": ask the team");
     assert_eq!(ask("/metrics"), "denied by rule \"b\"");
@@ -107,16 +126,27 @@ fn an_error_names_the_field() {
         ("/verbs", json!([]), "rules[0].verbs"),
         ("/apiGroups", json!([]), "rules[0].apiGroups"),
         ("/resources", json!([]), "rules[0].resources"),
+        (
+            "/namespaceSelector",
+            json!({"matchExpressions": [{"key": "a", "operator": "Gt"}]}),
+            "rules[0].namespaceSelector",
+        ),
+        ("/namespaceSelector", json!({"matchLabels": {"a b": ""}}), "rules[0].namespaceSelector"),
     ] {
         let mut rule = valid.clone();
-        *rule.pointer_mut(pointer).unwrap() = value;
+        match pointer {
+            "/namespaceSelector" => rule["namespaceSelector"] = value,
+            pointer => *rule.pointer_mut(pointer).unwrap() = value,
+        }
         let error = DenyRules::parse(&document(&json!([rule]))).unwrap_err().to_string();
         assert!(error.starts_with(&format!("{path}: ")), "{error}");
     }
     let mut unknown = valid.clone();
     unknown["verb"] = json!("get");
+    let mut misspelled = valid.clone();
+    misspelled["namespaceSelector"] = json!({"matchLabel": {"a": "b"}});
     for text in
-        [document(&json!([unknown])), document(&json!([valid, valid])), "[]".to_owned(), "{}".to_owned()]
+        [document(&json!([unknown])), document(&json!([misspelled])), document(&json!([valid, valid])), "[]".to_owned(), "{}".to_owned()]
     {
         assert!(DenyRules::parse(&text).is_err(), "{text}");
     }
@@ -134,12 +164,84 @@ fn mistakes_are_told() {
     assert_eq!(told(json!({})), "");
     assert!(told(json!({"verbs": ["create"], "resourceNames": ["x"]})).contains("never matches"));
     assert!(told(json!({"except": [{"kind": "User", "name": "*"}]})).contains("never matches"));
+    let accounts = json!([{"kind": "ServiceAccount", "namespace": "n", "name": "a"}]);
+    let all = json!([{"kind": "ServiceAccount", "namespace": "*", "name": "*"}]);
+    assert!(told(json!({"subjects": accounts, "except": all})).contains("never matches"));
+    let nodes = json!({"apiGroups": [""], "resources": ["nodes", "nodes/status"], "namespaces": ["prod"]});
+    assert!(told(nodes).contains("never matches"));
+    let expressions = |list: Value| json!({"namespaceSelector": {"matchExpressions": list}});
+    let both =
+        json!([{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "In", "values": ["x", "y"]}]);
+    assert_eq!(told(expressions(both)), "");
+    for never in [
+        json!([{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "DoesNotExist"}]),
+        json!([{"key": "a", "operator": "In", "values": ["x"]}, {"key": "a", "operator": "NotIn", "values": ["x", "y"]}]),
+    ] {
+        assert!(told(expressions(never.clone())).contains("never matches"), "{never}");
+    }
     assert!(told(json!({"nonResourceURLs": ["metrics"]})).contains("begin with /"));
     assert!(told(json!({"verbs": ["get"]})).contains("list and watch"));
     assert!(
         told(json!({"subjects": [{"kind": "Group", "name": "system:authenticated"}]}))
             .contains("system:masters")
     );
+}
+
+#[test]
+fn a_namespace_that_is_not_known_counts_as_selected_bc_30() {
+    let rules = || {
+        rules(&json!([{
+            "name": "prod", "subjects": [{"kind": "Group", "name": "*"}], "except": [{"kind": "User", "name": "root"}],
+            "verbs": ["*"], "apiGroups": [""], "resources": ["secrets"],
+            "namespaceSelector": {"matchLabels": {"stage": "production"}},
+        }]))
+    };
+    assert!(rules().need_namespaces());
+    let deny =
+        mode_deny(rules(), &[("a", &[("stage", "production"), ("x", "y")]), ("b", &[("stage", "test")])]);
+    let jane = User::new("jane", ["system:authenticated"]);
+    let ask = |deny: &DenyAuthorizer, user: &User, verb, namespace| {
+        let attributes = Attributes { user, verb, path: "", resource: Some(secret(namespace, "s")) };
+        match deny.authorize(&attributes) {
+            Decision::Deny(reason) => reason.render(&attributes).to_string(),
+            _ => String::new(),
+        }
+    };
+    assert_eq!(ask(&deny, &jane, "get", "a"), "denied by rule \"prod\"");
+    assert_eq!(ask(&deny, &jane, "get", "b"), "");
+    assert!(ask(&deny, &jane, "get", "new").contains("the labels of the namespace are not known"));
+    // When nothing is known, every namespace is one of these.
+    for namespace in ["a", "b", "new"] {
+        assert!(ask(&deny.blind(), &jane, "get", namespace).contains("not known"));
+    }
+    // Who is excepted is so whatever the labels are.
+    let root = User::new("root", ["system:authenticated"]);
+    assert_eq!(ask(&deny.blind(), &root, "get", "new"), "");
+    // Labels change, and a namespace is deleted.
+    let namespaces = deny.namespaces.as_ref().unwrap();
+    apply(namespaces, "b", &[("stage", "production")]);
+    namespaces.delete("a");
+    assert_eq!(ask(&deny, &jane, "get", "b"), "denied by rule \"prod\"");
+    assert!(ask(&deny, &jane, "get", "a").contains("not known"));
+}
+
+#[test]
+fn other_rules_take_the_place_of_the_first_bc_30() {
+    let of = |resource: &str| {
+        rules(&json!([{
+            "name": resource, "subjects": [{"kind": "User", "name": "*"}], "verbs": ["get"], "apiGroups": [""],
+            "resources": [resource],
+        }]))
+    };
+    assert_eq!(of("secrets"), of("secrets"));
+    assert_ne!(of("secrets"), of("pods"));
+    let live = Arc::new(LiveRules::new(of("secrets")));
+    let deny = DenyAuthorizer::new(Some(Arc::clone(&live)), None, Arc::default(), Arc::new(Graph::new()));
+    let jane = User::new("jane", [""; 0]);
+    let attributes = Attributes { user: &jane, verb: "get", path: "", resource: Some(secret("a", "b")) };
+    assert!(matches!(deny.authorize(&attributes), Decision::Deny(_)));
+    live.replace(of("pods"));
+    assert!(matches!(deny.authorize(&attributes), Decision::NoOpinion(_)));
 }
 
 /// A rule of the naive model, as it is written.
@@ -161,17 +263,60 @@ fn written() -> impl Strategy<Value = Value> {
         words(&["pods", "pods/log", "*/log", "nodes", "*"]),
         some(&["a", "a*", "b"]),
         some(&["ns", "n*", "other"]),
+        proptest::option::of(selector()),
     )
-        .prop_map(|(subjects, except, verbs, groups, resources, names, namespaces)| {
-            json!({
+        .prop_map(|(subjects, except, verbs, groups, resources, names, namespaces, selector)| {
+            let mut rule = json!({
                 "subjects": subjects, "except": except, "verbs": verbs, "apiGroups": groups, "resources": resources,
                 "resourceNames": names, "namespaces": namespaces,
-            })
+            });
+            if let Some(selector) = selector {
+                rule["namespaceSelector"] = selector;
+            }
+            rule
         })
 }
 
+pub(super) fn selector() -> impl Strategy<Value = Value> {
+    let value = || proptest::sample::select(&["x", "y", ""][..]);
+    let key = || proptest::sample::select(&["k", "l"][..]);
+    let expression = prop_oneof![
+        (key(), proptest::sample::select(&["In", "NotIn"][..]), proptest::collection::vec(value(), 1..3))
+            .prop_map(|(key, operator, values)| json!({"key": key, "operator": operator, "values": values})),
+        (key(), proptest::sample::select(&["Exists", "DoesNotExist"][..]))
+            .prop_map(|(key, operator)| json!({"key": key, "operator": operator})),
+    ];
+    (proptest::collection::btree_map(key(), value(), 0..2), proptest::collection::vec(expression, 0..3))
+        .prop_map(|(labels, expressions)| json!({"matchLabels": labels, "matchExpressions": expressions}))
+}
+
+/// Labels of a namespace; none if it is not known.
+type Known = Option<std::collections::BTreeMap<&'static str, &'static str>>;
+
+/// Whether a selector selects labels, as the documentation of Kubernetes says it. What is not known is selected.
+fn is_selected(selector: &Value, labels: &Known) -> bool {
+    let Some(labels) = labels else { return true };
+    let of = |key: &Value| labels.get(key.as_str().unwrap());
+    let is_met = |expression: &Value| {
+        let value = of(&expression["key"]);
+        let is_in = |value: &&str| expression["values"].as_array().unwrap().contains(&json!(value));
+        match expression["operator"].as_str().unwrap() {
+            "In" => value.is_some_and(is_in),
+            "NotIn" => !value.is_some_and(is_in),
+            "Exists" => value.is_some(),
+            _ => value.is_none(),
+        }
+    };
+    selector["matchLabels"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .all(|(key, value)| of(&json!(key)) == value.as_str().as_ref())
+        && selector["matchExpressions"].as_array().unwrap().iter().all(is_met)
+}
+
 /// What a rule denies, read from its text: each condition by itself.
-fn naive(rule: &Value, user: &User, verb: &str, request: &ResourceRequest<'_>) -> bool {
+fn naive(rule: &Value, user: &User, verb: &str, request: &ResourceRequest<'_>, labels: &Known) -> bool {
     let list = |name: &str| -> Vec<String> {
         rule[name].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
     };
@@ -208,8 +353,16 @@ fn naive(rule: &Value, user: &User, verb: &str, request: &ResourceRequest<'_>) -
             || (!value.is_empty() && patterns.iter().any(|pattern| fits(pattern, value)))
     };
     let in_namespace = match (request.resource, request.namespace) {
-        ("nodes", "") if request.group.is_empty() => list("namespaces").is_empty(),
-        (_, namespace) => reaches(&list("namespaces"), namespace),
+        ("nodes", "") if request.group.is_empty() => {
+            list("namespaces").is_empty() && rule.get("namespaceSelector").is_none()
+        }
+        (_, namespace) => {
+            let of_selector = rule.get("namespaceSelector").is_none_or(|selector| match namespace {
+                "" => verb == "list",
+                _ => is_selected(selector, labels),
+            });
+            of_selector && reaches(&list("namespaces"), namespace)
+        }
     };
     rule_allows(&as_rbac, &attributes)
         && in_namespace
@@ -232,6 +385,9 @@ proptest! {
         subresource in proptest::sample::select(&["", "log"][..]),
         name in proptest::sample::select(&["", "a", "ab", "b", "c"][..]),
         namespace in proptest::sample::select(&["", "ns", "n", "else"][..]),
+        labels in proptest::option::of(proptest::collection::btree_map(
+            proptest::sample::select(&["k", "l"][..]), proptest::sample::select(&["x", "y", ""][..]), 0..=2,
+        )),
     ) {
         let named: Vec<Value> = written
             .iter()
@@ -245,10 +401,13 @@ proptest! {
         let rules = rules(&json!(named));
         let user = User::new(user, groups);
         let request = ResourceRequest { group, resource, subresource, name, namespace, ..ResourceRequest::default() };
-        let expected = written.iter().position(|rule| naive(rule, &user, verb, &request));
+        let expected = written.iter().position(|rule| naive(rule, &user, verb, &request, &labels));
+        let listed: Vec<(&str, &str)> = labels.iter().flatten().map(|(key, value)| (*key, *value)).collect();
+        let known = [(namespace, listed.as_slice())];
+        let deny = mode_deny(rules, if labels.is_some() { &known } else { &[] });
         let attributes = Attributes { user: &user, verb, path: "", resource: Some(request) };
-        let found = match rules.authorize(&attributes) {
-            Decision::Deny(reason) => Some(reason.render(&attributes).to_string()),
+        let found = match deny.authorize(&attributes) {
+            Decision::Deny(Reason::Told(reason) | Reason::NamespaceUnknown(reason)) => Some(reason.to_string()),
             _ => None,
         };
         prop_assert_eq!(found, expected.map(|number| format!("denied by rule \"rule-{number}\"")));

@@ -9,9 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use super::{EngineConfig, EngineError, chain, restriction};
 use crate::chain::{Chain, Member, Mode, Outcome};
+use crate::deny::{GrantRefusal, Namespaces};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
+use crate::rbac::escalation::RbacWrite;
 use crate::rbac::{AggregatedRules, Changes, ClusterRoles, RbacIndex, default_policy};
 use crate::request::Attributes;
 use crate::restriction::{AdmissionRequest, Assessment, CertificateRequests, ObjectCache, Rejection};
@@ -23,13 +25,16 @@ pub struct LiveEngine {
     graph: Arc<Graph>,
     rbac: Arc<RwLock<RbacIndex>>,
     cache: RwLock<ObjectCache>,
+    /// The labels of namespaces, for mode Deny.
+    namespaces: Arc<Namespaces>,
     /// Writers lock this before `rbac`, so there is one writer at a time.
     cluster_roles: Mutex<ClusterRoles>,
     /// The default policy, if it is enabled.
     defaults: BTreeMap<(Kind, String, String), Object<'static>>,
     gates: FeatureGates,
     certificate_requests: Option<Arc<dyn CertificateRequests>>,
-    has_node: bool,
+    has_deny: bool,
+    has_graph: bool,
     has_admission: bool,
 }
 
@@ -45,16 +50,19 @@ impl LiveEngine {
         }
         let graph = Arc::new(Graph::new());
         let rbac = Arc::new(RwLock::new(RbacIndex::default().with_super_user(&config.super_user)));
+        let namespaces = Arc::default();
         let mut engine = Self {
-            chain: chain(config, &graph, &Member::LiveRbac(Arc::clone(&rbac))),
+            chain: chain(config, &graph, &namespaces, &Member::LiveRbac(Arc::clone(&rbac))),
             graph,
             rbac,
             cache: RwLock::default(),
+            namespaces,
             cluster_roles: Mutex::default(),
             defaults: BTreeMap::new(),
             gates: config.gates,
             certificate_requests: config.certificate_requests.clone(),
-            has_node: config.modes.contains(&Mode::Node),
+            has_deny: config.modes.contains(&Mode::Deny),
+            has_graph: config.has_graph(),
             has_admission: config.admission,
         };
         if config.default_policy {
@@ -80,11 +88,16 @@ impl LiveEngine {
         if self.has_admission {
             self.cache_mut().apply(&object);
         }
+        if let Object::Namespace(namespace) = &object
+            && self.has_deny
+        {
+            self.namespaces.apply(namespace);
+        }
         match object.kind() {
             Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding => {
                 Ok(self.apply_rbac(object))
             }
-            _ if self.has_node => self.graph.apply(&object).map(|()| Vec::new()),
+            _ if self.has_graph => self.graph.apply(&object).map(|()| Vec::new()),
             _ => Ok(Vec::new()),
         }
     }
@@ -99,8 +112,11 @@ impl LiveEngine {
         if let Some(object) = self.defaults.get(&(kind, namespace.to_owned(), name.to_owned())) {
             return self.apply_rbac(object.clone());
         }
-        if self.has_node {
+        if self.has_graph {
             self.graph.delete(kind, namespace, name);
+        }
+        if kind == Kind::Namespace && self.has_deny {
+            self.namespaces.delete(name);
         }
         let mut cluster_roles = self.cluster_roles();
         match kind {
@@ -160,6 +176,16 @@ impl LiveEngine {
     pub fn assess<'r>(&self, request: &AdmissionRequest<'r>) -> Result<Assessment<'r>, Rejection> {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         restriction(&cache, self.gates, &self.certificate_requests).assess(request)
+    }
+
+    /// Checks a write of a role or a binding against deny rules (BC-31).
+    ///
+    /// # Errors
+    /// See [`DenyAuthorizer::check_write`](crate::deny::DenyAuthorizer::check_write).
+    pub fn check_grant(&self, write: &RbacWrite<'_>) -> Result<(), GrantRefusal> {
+        let Some(deny) = self.chain.deny() else { return Ok(()) };
+        // The lock is held while the role is looked up, and not while it is compared.
+        deny.check_write(write, |role, namespace| self.index().resolve(role, namespace))
     }
 
     /// Locks the current roles and bindings for reading. While the guard is held no object can be applied, and the

@@ -13,12 +13,13 @@ use portcullis_apimachinery::json::JsonError;
 
 use crate::abac::AbacPolicyFile;
 use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
-use crate::deny::DenyRules;
+use crate::deny::{DenyAuthorizer, GrantRefusal, LiveRules, Namespaces, NodeScope};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::node::NodeAuthorizer;
 use crate::objects::rbac::Role;
 use crate::objects::{Kind, Object};
+use crate::rbac::escalation::RbacWrite;
 use crate::rbac::{RbacIndex, aggregation, default_policy};
 use crate::request::{Attributes, User};
 use crate::restriction::{AdmissionRequest, CertificateRequests, NodeRestriction, ObjectCache, Rejection};
@@ -36,7 +37,11 @@ pub struct EngineConfig {
     /// The policy of mode ABAC.
     pub abac: Option<Arc<AbacPolicyFile>>,
     /// The rules of mode Deny.
-    pub deny: Option<Arc<DenyRules>>,
+    pub deny: Option<Arc<LiveRules>>,
+    /// Whether writes of roles and bindings are compared with the rules of mode Deny (BC-31).
+    pub deny_escalation: bool,
+    /// The node-scoped service accounts of mode Deny.
+    pub node_scope: Option<Arc<NodeScope>>,
     /// Whether requests of group `system:masters` are allowed before any authorizer is called (AC-63).
     pub masters_first: bool,
     /// Whether to add the default RBAC policy (RB-80). A given object of the same name takes precedence.
@@ -60,11 +65,17 @@ pub enum EngineError {
     #[error("authorization-mode ABAC's authorization policy file not passed")]
     AbacWithoutPolicy,
     /// Mode Deny without rules (BC-30).
-    #[error("authorization-mode Deny's rules not passed: name them with --deny-file")]
+    #[error("authorization-mode Deny's rules not passed: name them with --deny-file, or accounts with --node-scoped")]
     DenyWithoutRules,
     /// Deny rules without mode Deny, which would not be in force.
     #[error("cannot specify --deny-file without mode Deny: name it first in --authorization-mode")]
     RulesWithoutDeny,
+    /// The escalation check over deny rules without deny rules.
+    #[error("cannot specify --deny-escalation-check without --deny-file: there is nothing to compare roles with")]
+    EscalationWithoutRules,
+    /// Node-scoped accounts without mode Deny, which would not be in force.
+    #[error("cannot specify --node-scoped without mode Deny: name it first in --authorization-mode")]
+    ScopeWithoutDeny,
     /// No authorization mode (AC-72).
     #[error("at least one authorization-mode must be passed")]
     NoMode,
@@ -111,10 +122,18 @@ impl EngineConfig {
         if !has_abac && self.abac.is_some() {
             errors.push(EngineError::PolicyWithoutAbac);
         }
-        match (self.modes.contains(&Mode::Deny), self.deny.is_some()) {
-            (true, false) => errors.push(EngineError::DenyWithoutRules),
-            (false, true) => errors.push(EngineError::RulesWithoutDeny),
-            _ => {}
+        let has_deny = self.modes.contains(&Mode::Deny);
+        if has_deny && self.deny.is_none() && self.node_scope.is_none() {
+            errors.push(EngineError::DenyWithoutRules);
+        }
+        if !has_deny && self.deny.is_some() {
+            errors.push(EngineError::RulesWithoutDeny);
+        }
+        if self.deny_escalation && self.deny.is_none() {
+            errors.push(EngineError::EscalationWithoutRules);
+        }
+        if !has_deny && self.node_scope.is_some() {
+            errors.push(EngineError::ScopeWithoutDeny);
         }
         if self.modes.contains(&Mode::Webhook) && !self.webhooks {
             errors.push(EngineError::Webhook);
@@ -128,6 +147,11 @@ impl EngineConfig {
         }
         errors
     }
+
+    /// Whether decisions use the graph of which object belongs to which node.
+    fn has_graph(&self) -> bool {
+        self.modes.contains(&Mode::Node) || self.node_scope.is_some()
+    }
 }
 
 /// Builds an [`Engine`] from objects.
@@ -139,6 +163,7 @@ pub struct Builder {
     /// Kept until the end if there is a default policy, because some roles aggregate the rules of others.
     cluster_roles: BTreeMap<String, Role>,
     cache: ObjectCache,
+    namespaces: Arc<Namespaces>,
 }
 
 impl Builder {
@@ -155,6 +180,7 @@ impl Builder {
             graph: Graph::new(),
             cluster_roles: BTreeMap::new(),
             cache: ObjectCache::default(),
+            namespaces: Arc::default(),
             config,
         };
         if builder.config.default_policy {
@@ -173,14 +199,19 @@ impl Builder {
         if self.config.admission {
             self.cache.apply(&object);
         }
+        if let Object::Namespace(namespace) = &object
+            && self.config.modes.contains(&Mode::Deny)
+        {
+            self.namespaces.apply(namespace);
+        }
         match object.kind() {
             Kind::Role | Kind::RoleBinding | Kind::ClusterRole | Kind::ClusterRoleBinding => {
-                if self.config.modes.contains(&Mode::Rbac) {
+                if self.config.modes.contains(&Mode::Rbac) || self.config.deny_escalation {
                     self.take_rbac(object);
                 }
                 Ok(())
             }
-            _ if self.config.modes.contains(&Mode::Node) => self.graph.apply(&object),
+            _ if self.config.has_graph() => self.graph.apply(&object),
             _ => Ok(()),
         }
     }
@@ -217,11 +248,13 @@ impl Builder {
         self.graph.mark_complete();
         let graph = Arc::new(self.graph);
         let config = &self.config;
-        let chain = chain(config, &graph, &Member::Rbac(Arc::new(self.rbac)));
+        let rbac = Arc::new(self.rbac);
+        let chain = chain(config, &graph, &self.namespaces, &Member::Rbac(Arc::clone(&rbac)));
         let gates = config.gates;
         Engine {
             chain,
             graph,
+            rbac,
             cache: self.cache,
             gates,
             certificate_requests: self.config.certificate_requests,
@@ -230,12 +263,21 @@ impl Builder {
 }
 
 /// Builds the chain of the configured modes.
-fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
+fn chain(
+    config: &EngineConfig,
+    graph: &Arc<Graph>,
+    namespaces: &Arc<Namespaces>,
+    rbac: &Member,
+) -> Chain {
     let members = config.modes.iter().filter_map(|mode| match mode {
         Mode::Abac => config.abac.clone().map(Member::Abac),
         Mode::AlwaysAllow => Some(Member::AlwaysAllow),
         Mode::AlwaysDeny => Some(Member::AlwaysDeny),
-        Mode::Deny => config.deny.clone().map(Member::Deny),
+        Mode::Deny => {
+            let (rules, scope) = (config.deny.clone(), config.node_scope.clone());
+            let deny = DenyAuthorizer::new(rules, scope, Arc::clone(namespaces), Arc::clone(graph));
+            Some(Member::Deny(Arc::new(deny.checking_escalation(config.deny_escalation))))
+        }
         Mode::Node => Some(Member::Node(Arc::new(NodeAuthorizer::new(Arc::clone(graph), config.gates)))),
         Mode::Rbac => Some(rbac.clone()),
         Mode::Webhook => Some(Member::Webhook),
@@ -249,6 +291,7 @@ fn chain(config: &EngineConfig, graph: &Arc<Graph>, rbac: &Member) -> Chain {
 pub struct Engine {
     chain: Chain,
     graph: Arc<Graph>,
+    rbac: Arc<RbacIndex>,
     cache: ObjectCache,
     gates: FeatureGates,
     certificate_requests: Option<Arc<dyn CertificateRequests>>,
@@ -290,7 +333,16 @@ impl Engine {
         &self.chain
     }
 
-    /// The graph of mode Node; empty without that mode.
+    /// Checks a write of a role or a binding against deny rules (BC-31).
+    ///
+    /// # Errors
+    /// See [`DenyAuthorizer::check_write`].
+    pub fn check_grant(&self, write: &RbacWrite<'_>) -> Result<(), GrantRefusal> {
+        let Some(deny) = self.chain.deny() else { return Ok(()) };
+        deny.check_write(write, |role, namespace| self.rbac.resolve(role, namespace))
+    }
+
+    /// The graph of mode Node; empty without that mode and without node-scoped accounts.
     pub fn graph(&self) -> &Arc<Graph> {
         &self.graph
     }

@@ -5,6 +5,9 @@ use serde::Deserialize;
 use super::decode::{Present, Text};
 use super::meta::{MetadataAndSpec, MetadataOnly, NamespacedReference};
 
+/// A namespace: its identity and its labels.
+pub type Namespace<'a> = MetadataOnly<'a>;
+
 /// A node: only its identity. NodeRestriction has its own view of the fields that it compares.
 pub type Node<'a> = MetadataOnly<'a>;
 

@@ -29,6 +29,8 @@ pub enum Object<'a> {
     ClusterRoleBinding(rbac::Binding),
     /// A CSIDriver.
     CsiDriver(storage::CsiDriver<'a>),
+    /// A Namespace.
+    Namespace(core::Namespace<'a>),
     /// A Node.
     Node(core::Node<'a>),
     /// A PersistentVolume.
@@ -60,6 +62,8 @@ pub enum Kind {
     ClusterRoleBinding,
     /// CSIDriver.
     CsiDriver,
+    /// Namespace.
+    Namespace,
     /// Node.
     Node,
     /// PersistentVolume.
@@ -83,10 +87,11 @@ pub enum Kind {
 }
 
 /// Each kind with its API group, its name as Kubernetes spells it, and whether it is namespaced.
-const KINDS: [(Kind, &str, &str, bool); 13] = [
+const KINDS: [(Kind, &str, &str, bool); 14] = [
     (Kind::ClusterRole, RBAC_GROUP, "ClusterRole", false),
     (Kind::ClusterRoleBinding, RBAC_GROUP, "ClusterRoleBinding", false),
     (Kind::CsiDriver, "storage.k8s.io", "CSIDriver", false),
+    (Kind::Namespace, "", "Namespace", false),
     (Kind::Node, "", "Node", false),
     (Kind::PersistentVolume, "", "PersistentVolume", false),
     (Kind::PersistentVolumeClaim, "", "PersistentVolumeClaim", true),
@@ -179,6 +184,7 @@ impl<'a> Object<'a> {
             Kind::ClusterRole => Self::ClusterRole(strict::from_str(json)?),
             Kind::ClusterRoleBinding => Self::ClusterRoleBinding(strict::from_str(json)?),
             Kind::CsiDriver => Self::CsiDriver(strict::from_str(json)?),
+            Kind::Namespace => Self::Namespace(strict::from_str(json)?),
             Kind::Node => Self::Node(strict::from_str(json)?),
             Kind::PersistentVolume => Self::PersistentVolume(strict::from_str(json)?),
             Kind::PersistentVolumeClaim => Self::PersistentVolumeClaim(strict::from_str(json)?),
@@ -209,6 +215,7 @@ impl<'a> Object<'a> {
             Self::ClusterRole(_) => Kind::ClusterRole,
             Self::ClusterRoleBinding(_) => Kind::ClusterRoleBinding,
             Self::CsiDriver(_) => Kind::CsiDriver,
+            Self::Namespace(_) => Kind::Namespace,
             Self::Node(_) => Kind::Node,
             Self::PersistentVolume(_) => Kind::PersistentVolume,
             Self::PersistentVolumeClaim(_) => Kind::PersistentVolumeClaim,
@@ -228,7 +235,7 @@ impl<'a> Object<'a> {
             Self::ClusterRole(o) | Self::Role(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::ClusterRoleBinding(o) | Self::RoleBinding(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::CsiDriver(o) => (&o.metadata.namespace, &o.metadata.name),
-            Self::Node(o) | Self::ServiceAccount(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::Namespace(o) | Self::Node(o) | Self::ServiceAccount(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::PersistentVolume(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::PersistentVolumeClaim(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::Pod(o) => (&o.metadata.namespace, &o.metadata.name),

@@ -70,6 +70,13 @@ pub struct AggregationRule {
     pub cluster_role_selectors: Vec<LabelSelector>,
 }
 
+impl Role {
+    /// Whether the rules are collected from other roles (RB-56).
+    pub fn is_aggregated(&self) -> bool {
+        self.aggregation_rule.as_ref().is_some_and(|rule| !rule.cluster_role_selectors.is_empty())
+    }
+}
+
 /// A label selector object.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(default, rename_all = "camelCase")]

@@ -49,12 +49,12 @@ impl LabelSelector {
     /// The selector is invalid; see [`LabelSelector::validate`].
     pub fn matches(&self, labels: &[(String, String)]) -> Result<bool, SelectorError> {
         self.validate()?;
-        Ok(self.is_met(&by_key(labels)))
+        let labels = by_key(labels);
+        Ok(self.is_met(|key| labels.get(key).copied()))
     }
 
-    /// Like [`LabelSelector::matches`], for a selector that is valid.
-    fn is_met(&self, labels: &Labels<'_>) -> bool {
-        let value = |key: &str| labels.get(key).copied();
+    /// Like [`LabelSelector::matches`], for a selector that is valid and the value of each key. Allocates nothing.
+    pub(crate) fn is_met<'l>(&self, value: impl Fn(&str) -> Option<&'l str>) -> bool {
         self.match_labels.iter().all(|(k, v)| value(k) == Some(v))
             && self.match_expressions.iter().all(|requirement| requirement.is_met(value(&requirement.key)))
     }
@@ -202,7 +202,7 @@ impl<'a> Candidates<'a> {
         let (mut feeders, mut seen) = (Vec::new(), HashSet::new());
         for selector in &aggregation.cluster_role_selectors {
             selector.validate()?;
-            let selected = others().filter(|(_, (_, labels))| selector.is_met(labels));
+            let selected = others().filter(|(_, (_, labels))| selector.is_met(|key| labels.get(key).copied()));
             feeders.extend(selected.map(|(_, (place, _))| *place).filter(|place| seen.insert(*place)));
         }
         Ok(Some(feeders))

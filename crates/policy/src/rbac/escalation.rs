@@ -134,7 +134,7 @@ impl<'a> RbacWrite<'a> {
 
     fn check_cluster_role(&self, index: &RbacIndex, new: &Role, old: Option<&Role>) -> Result<(), Refusal> {
         self.check_rules(index, &new.rules, "clusterroles", &new.metadata.name)?;
-        if !aggregates(new) && !old.is_some_and(aggregates) {
+        if !new.is_aggregated() && !old.is_some_and(Role::is_aggregated) {
             return Ok(());
         }
         // RB-56: the rules that a role will aggregate are not known yet, so they may be everything.
@@ -165,6 +165,17 @@ impl<'a> RbacWrite<'a> {
             return Err(Refusal::NotFound { role: role_ref.name.clone(), message });
         };
         self.check_rules(index, &role.rules, resource, &new.metadata.name)
+    }
+
+    /// The refusal of this write, with a reason.
+    pub fn forbidden(&self, reason: &str) -> Refusal {
+        let (resource, name) = match self.object {
+            RbacObject::Role(new) => ("roles", &new.metadata.name),
+            RbacObject::ClusterRole { new, .. } => ("clusterroles", &new.metadata.name),
+            RbacObject::RoleBinding(new) => ("rolebindings", &new.metadata.name),
+            RbacObject::ClusterRoleBinding(new) => ("clusterrolebindings", &new.metadata.name),
+        };
+        forbidden(resource, name, reason)
     }
 
     /// RB-54, RB-55, RB-60: the caller must hold every permission, by RBAC objects alone.
@@ -256,10 +267,6 @@ fn is_empty(value: Option<&Value>) -> bool {
     }
 }
 
-fn aggregates(role: &Role) -> bool {
-    role.aggregation_rule.as_ref().is_some_and(|rule| !rule.cluster_role_selectors.is_empty())
-}
-
 fn everything() -> [PolicyRule; 2] {
     let all = || vec![ALL.to_owned()];
     [
@@ -295,7 +302,7 @@ fn descriptions(missing: Vec<PolicyRule>) -> Vec<String> {
 }
 
 /// One permission as Kubernetes prints it (RB-62).
-pub(super) fn describe(rule: &PolicyRule) -> String {
+pub(crate) fn describe(rule: &PolicyRule) -> String {
     let parts: Vec<String> = [
         ("APIGroups", &rule.api_groups),
         ("Resources", &rule.resources),

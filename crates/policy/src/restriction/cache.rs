@@ -58,6 +58,7 @@ impl ObjectCache {
             }
             Object::ClusterRole(_)
             | Object::ClusterRoleBinding(_)
+            | Object::Namespace(_)
             | Object::PodCertificateRequest(_)
             | Object::ResourceSlice(_)
             | Object::Role(_)
@@ -77,6 +78,7 @@ impl ObjectCache {
             Kind::ServiceAccount => self.service_accounts.remove(namespace, name),
             Kind::ClusterRole
             | Kind::ClusterRoleBinding
+            | Kind::Namespace
             | Kind::PodCertificateRequest
             | Kind::ResourceSlice
             | Kind::Role

@@ -28,6 +28,7 @@ pub mod rejection;
 pub mod reply;
 mod request;
 pub mod review;
+mod roles;
 mod semantic;
 mod slices;
 mod tokens;
@@ -38,6 +39,7 @@ pub use lookup::Lookup;
 pub use pod_references::{ApiReference, api_reference};
 pub use rejection::Rejection;
 pub use request::{AdmissionObject, AdmissionRequest, Operation};
+pub use roles::RoleWrite;
 
 /// Reads certificate requests. The caller implements it, because this crate knows no X.509.
 pub trait CertificateRequests: fmt::Debug + Send + Sync {

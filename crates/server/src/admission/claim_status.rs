@@ -6,7 +6,7 @@
 use kinds::Map;
 use kinds::resources::dra::StatusChange;
 use policy::features::Feature;
-use policy::identity::service_account;
+use policy::identity::bound_node;
 use policy::request_info::RequestInfo;
 use policy::{Attributes, ResourceRequest, User};
 use portcullis_apimachinery::field_error::FieldError;
@@ -14,8 +14,6 @@ use portcullis_apimachinery::names::is_dns_subdomain;
 
 use crate::authz::{Authorization, forbidden};
 
-/// The extra value of a token of a pod: the pod's node.
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// A valid claim has at most 32 devices, so at most so many drivers have a changed device.
 const MAX_DRIVERS: usize = 64;
 
@@ -84,7 +82,5 @@ async fn refused(authorization: &Authorization, attributes: &Attributes<'_>) -> 
 
 /// Returns whether the user is a service account with a token of a pod on this node.
 fn is_on(user: &User, node: &str) -> bool {
-    let own = user.extra.get(NODE_NAME).map(Vec::as_slice);
-    service_account(&user.name).is_some()
-        && matches!(own, Some([own]) if own == node && is_dns_subdomain(own))
+    bound_node(user).is_some_and(|own| own == node && is_dns_subdomain(own))
 }

@@ -1,4 +1,5 @@
-//! The RBAC escalation check: nobody can grant permissions that they do not hold (RB-50 to RB-64).
+//! The RBAC escalation check: nobody can grant permissions that they do not hold (RB-50 to RB-64), nor what deny rules deny them
+//! (BC-31).
 //!
 //! The rules are in `portcullis_policy::rbac::escalation`. They are applied on create, update and patch, dry runs
 //! included, before validation.

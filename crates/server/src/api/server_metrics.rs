@@ -21,6 +21,7 @@ use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
+use crate::authz::secret_alarm::AlarmMetrics;
 use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 use crate::registry::metrics::StoreMetrics;
 
@@ -66,6 +67,10 @@ pub struct Metrics {
     pub(super) admission_webhooks: AdmissionWebhookMetrics,
     /// Of the encryption configuration.
     pub encryption: ReloadMetrics,
+    /// Of the file of deny rules.
+    pub deny_rules: ReloadMetrics,
+    /// Of the alarm on the secrets that nodes ask for.
+    pub secret_alarm: AlarmMetrics,
 }
 
 struct Hot {
@@ -153,6 +158,10 @@ impl Default for Metrics {
         webhooks.register(&mut registry);
         let encryption = ReloadMetrics::default();
         encryption.register(&mut registry, "encryption");
+        let deny_rules = ReloadMetrics::default();
+        deny_rules.register_deny_rules(&mut registry);
+        let secret_alarm = AlarmMetrics::default();
+        secret_alarm.register(&mut registry);
         let reviews = Route::REVIEWS.map(|route| {
             let request = RequestLabels::of_review(route);
             let code = StatusCode::CREATED.as_u16();
@@ -184,6 +193,8 @@ impl Default for Metrics {
             health: HealthMetrics::default(),
             webhooks,
             encryption,
+            deny_rules,
+            secret_alarm,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use http::HeaderMap;
-use policy::identity::{add_implied_groups, service_account};
+use policy::identity::{add_implied_groups, bound_node, service_account};
 use policy::request_info::RequestInfo;
 use policy::{Attributes, ResourceRequest, User};
 use portcullis_apimachinery::names::is_dns_subdomain;
@@ -24,7 +24,6 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
 const MASTERS: &str = "system:masters";
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 /// With at least this many groups or extra values, permission for all of them is checked first (AN-145, AN-146).
 const MANY: usize = 4;
@@ -137,9 +136,7 @@ impl Mode {
         let node = wanted.node().filter(|_| wanted.is_name_only());
         match self {
             Self::AssociatedNode => {
-                let own = caller.extra.get(NODE_NAME).map(Vec::as_slice);
-                service_account(&caller.name).is_some()
-                    && node.is_some_and(|node| matches!(own, Some([own]) if own == node))
+                node.is_some_and(|node| bound_node(caller) == Some(node))
             }
             Self::ArbitraryNode => node.is_some(),
             Self::ServiceAccount => wanted.account().is_some() && wanted.is_name_only(),

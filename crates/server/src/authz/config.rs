@@ -50,6 +50,6 @@ impl AuthorizationConfig {
                 (reloader.authorizers(), Some(reloader))
             }
         };
-        Ok((Authorization { backend, engine, authorizers }, reloader))
+        Ok((Authorization { backend, engine, authorizers, alarm: None }, reloader))
     }
 }

@@ -4,9 +4,11 @@
 mod authorizers;
 mod config;
 pub mod configuration;
+pub mod deny_file;
 mod impersonation;
 pub mod metrics;
 pub mod reload;
+pub mod secret_alarm;
 pub mod webhook;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use crate::registry::backend::Backend;
 use crate::registry::freshness;
 
 use self::metrics::AuthorizationMetrics as Metrics;
+use self::secret_alarm::SecretAlarm;
 
 pub use self::metrics::AuthorizationMetrics;
 pub use authorizers::{Authorizers, AuthorizersError, Remote};
@@ -43,6 +46,7 @@ pub struct Authorization {
     engine: Arc<LiveEngine>,
     /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
+    alarm: Option<SecretAlarm>,
 }
 
 impl Authorization {
@@ -57,6 +61,12 @@ impl Authorization {
             true => Authorizers::authorize(&self.authorizers, attributes).await,
             false => outcome,
         }
+    }
+
+    /// The same with an alarm on the secrets that nodes ask for.
+    #[must_use]
+    pub(crate) fn with_alarm(self, alarm: Option<SecretAlarm>) -> Self {
+        Self { alarm, ..self }
     }
 
     /// The feature gates.
@@ -82,16 +92,19 @@ impl Authorization {
         }
     }
 
-    /// Checks whether a role or a binding may be written (RB-50 to RB-64).
+    /// Checks whether a role or a binding may be written (RB-50 to RB-64, BC-31).
     ///
     /// # Errors
     /// The refusal for the response.
     pub(crate) async fn check_write(&self, write: &RbacWrite<'_>) -> Result<(), Refusal> {
         let question = write.question(&self.engine.index())?;
-        match question {
-            Some(question) if !self.ask(&question).await.is_allow() => write.check_held(&self.engine.index()),
-            _ => Ok(()),
+        if let Some(question) = question
+            && !self.ask(&question).await.is_allow()
+        {
+            write.check_held(&self.engine.index())?;
         }
+        // Whoever may grant anything may not grant what they are denied.
+        self.engine.check_grant(write).map_err(|refusal| write.forbidden(&refusal.reason))
     }
 
     /// Checks an additional permission that an authorized request turns out to need.
@@ -154,6 +167,9 @@ impl Authorization {
         let started = Instant::now();
         let user = caller.user();
         let attributes = info.attributes(user);
+        if let Some(alarm) = &self.alarm {
+            alarm.note(&attributes);
+        }
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
         self.record(&attributes, &outcome, metrics, trail);

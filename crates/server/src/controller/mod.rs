@@ -24,6 +24,7 @@ mod protection;
 mod queue;
 mod root_ca;
 mod runner;
+pub(crate) mod secret_alarm;
 pub mod selection;
 mod service_accounts;
 pub mod settings;

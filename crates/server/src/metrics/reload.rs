@@ -1,4 +1,4 @@
-//! The metrics of a configuration file that is reloaded, under the names of kube-apiserver (AC-123, ET-50).
+//! The metrics of a configuration file that is reloaded, under the names of kube-apiserver where it has them (AC-123, ET-50).
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -47,20 +47,33 @@ impl Default for ReloadMetrics {
 impl ReloadMetrics {
     /// Registers the metrics of a configuration: `authorization`, or `encryption`.
     pub(crate) fn register(&self, registry: &mut Registry, configuration: &str) {
-        let name = |name: &str| format!("apiserver_{configuration}_config_controller_{name}");
+        self.register_as(
+            registry,
+            &format!("apiserver_{configuration}_config_controller"),
+            &format!("{configuration} configuration"),
+        );
+    }
+
+    /// Registers the metrics of deny rules, which Kubernetes does not have.
+    pub(crate) fn register_deny_rules(&self, registry: &mut Registry) {
+        self.register_as(registry, "portcullis_deny_rules", "deny rules");
+    }
+
+    fn register_as(&self, registry: &mut Registry, prefix: &str, what: &str) {
+        let name = |name: &str| format!("{prefix}_{name}");
         registry.register(
             name("automatic_reloads"),
-            format!("Reloads of the {configuration} configuration, by status"),
+            format!("Reloads of the {what}, by status"),
             self.reloads.clone(),
         );
         registry.register(
             name("automatic_reload_last_timestamp_seconds"),
-            format!("When the {configuration} configuration was last reloaded, by status"),
+            format!("Time of the last reload of the {what}, by status"),
             self.last.clone(),
         );
         registry.register(
             name("last_config_info"),
-            format!("The {configuration} configuration in force"),
+            format!("The {what} in force"),
             self.config.clone(),
         );
     }

@@ -12,7 +12,8 @@ use kinds::resource::Resource;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use kinds::resources::pods::PODS;
 use policy::User;
-use policy::identity::{ACCOUNT_PREFIX, NodeIdentity};
+use policy::deny::NodeScope;
+use policy::identity::{ACCOUNT_PREFIX, NodeIdentity, bound_node};
 use portcullis_store::{Entry, Event, Observer};
 use tokio::sync::Notify;
 
@@ -42,6 +43,8 @@ enum Source {
     Links,
     /// Roles and bindings of a namespace; of the cluster if it is empty.
     Rbac(Box<str>),
+    /// The labels of a namespace.
+    Namespace(Box<str>),
     /// The object of this key.
     Object(Box<str>),
     /// The secrets of a namespace.
@@ -56,6 +59,8 @@ pub(crate) struct RightChanges {
     next: AtomicU64,
     /// The node of a pod.
     part: PartOf,
+    /// The accounts whose rights depend on their node.
+    scope: Option<Arc<NodeScope>>,
 }
 
 /// The interest of one watch in its rights, until this is dropped.
@@ -68,9 +73,17 @@ pub(crate) struct Interest {
 
 impl RightChanges {
     /// Follows the objects of these kinds.
-    pub(crate) fn new(kinds: &Kinds) -> Arc<Self> {
+    pub(crate) fn new(kinds: &Kinds, scope: Option<Arc<NodeScope>>) -> Arc<Self> {
         let part = Box::new(storage::parts(kinds));
-        Arc::new(Self { waiting: Mutex::default(), next: AtomicU64::new(0), part })
+        Arc::new(Self { waiting: Mutex::default(), next: AtomicU64::new(0), part, scope })
+    }
+
+    /// Tells all watches: what is denied has changed.
+    pub(crate) fn rules_changed(&self) {
+        // Every watch depends on this.
+        if let Some(watches) = self.waiting().get(&Source::Rbac(Box::default())) {
+            watches.values().for_each(|watch| watch.notify_one());
+        }
     }
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<Source, HashMap<u64, Arc<Notify>>>> {
@@ -82,7 +95,7 @@ impl RightChanges {
         let interest = Interest {
             changes: Arc::clone(self),
             number: self.next.fetch_add(1, Ordering::Relaxed),
-            sources: sources(user, namespace),
+            sources: sources(user, namespace, self.scope.as_deref()),
             changed: Arc::default(),
         };
         let mut waiting = self.waiting();
@@ -108,6 +121,9 @@ impl RightChanges {
             let (namespace, _) = rest.split_once('/')?;
             return Some(Source::Secrets(namespace.into()));
         }
+        if let Some(namespace) = key.strip_prefix("/core/namespaces/") {
+            return Some(Source::Namespace(namespace.into()));
+        }
         if !is_gone {
             return None;
         }
@@ -124,13 +140,18 @@ impl RightChanges {
 }
 
 /// What the rights of a user in a namespace depend on, beside what all of them depend on.
-fn sources(user: &User, namespace: &str) -> Vec<Source> {
+fn sources(user: &User, namespace: &str, scope: Option<&NodeScope>) -> Vec<Source> {
     let mut sources = vec![Source::Rbac(Box::default())];
     if !namespace.is_empty() {
-        sources.push(Source::Rbac(namespace.into()));
+        sources.extend([Source::Rbac(namespace.into()), Source::Namespace(namespace.into())]);
     }
-    if let Some(node) = NodeIdentity::of(user) {
-        sources.extend([Source::PodsOfNode(node.name().into()), Source::Links]);
+    let is_scoped = scope.is_some_and(|scope| scope.is_scoped(user));
+    let node = match NodeIdentity::of(user) {
+        Some(node) => Some(node.name()),
+        None => bound_node(user).filter(|_| is_scoped),
+    };
+    if let Some(node) = node {
+        sources.extend([Source::PodsOfNode(node.into()), Source::Links]);
     }
     if user.name.starts_with(BOOTSTRAP) {
         sources.push(Source::Secrets("kube-system".into()));

@@ -1,11 +1,12 @@
-//! `POST /admit`: AdmissionReviews of the writes of nodes (BC-5).
+//! `POST /admit`: AdmissionReviews of the writes of nodes (BC-5), and of roles and bindings if these are compared with deny rules
+//! (BC-31).
 
 use bytes::Bytes;
 use policy::NodeIdentity;
 use policy::restriction::Rejection;
 use policy::restriction::review::AdmissionReview;
 
-use super::cluster::may_be_admitted_later;
+use super::cluster::{Checked, may_be_admitted_later};
 use super::metrics::Admitted;
 use super::parts::Webhook;
 use crate::api::large_work::LargeWork;
@@ -16,11 +17,12 @@ use crate::http::status::Status;
 enum Looked {
     /// The answer.
     Answered(Bytes, Admitted),
-    /// The answer, unless something arrives that changes it, for a node.
+    /// The answer, unless something arrives that changes it.
     Refused(Bytes, Account),
 }
 
-/// Answers a review, in the version in which it was asked. Writes by others than nodes are admitted without being read.
+/// Answers a review, in the version in which it was asked. Writes by others than nodes are admitted without being read, but for
+/// those of roles and bindings if these are compared with deny rules.
 ///
 /// # Errors
 /// 400 if it is not an AdmissionReview that can be answered (BC-6).
@@ -39,7 +41,7 @@ pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) ->
         Looked::Refused(answer, node) => (answer, node),
     };
     let again = || match look(webhook, body) {
-        Ok(Looked::Answered(answer, Admitted::Allowed)) => Some(answer),
+        Ok(Looked::Answered(answer, Admitted::Allowed | Admitted::Passed)) => Some(answer),
         _ => None,
     };
     let (admitted, wait) = webhook.parts.cluster.assess_again(node, again).await;
@@ -58,13 +60,27 @@ fn look(webhook: &Webhook, body: &[u8]) -> Result<Looked, Status> {
             .map(Bytes::from)
             .map_err(|error| Status::internal(format_args!("cannot write the answer: {error}")))
     };
-    if NodeIdentity::of(request.user).is_none() {
-        return Ok(Looked::Answered(answer(Ok(()))?, Admitted::Passed));
+    let cluster = &webhook.parts.cluster;
+    let checked = cluster.check_grant(&request);
+    match checked {
+        Checked::Passed | Checked::Granted => {}
+        Checked::Refused(rejection) => return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Refused)),
+        Checked::Missing(rejection) => {
+            return Ok(Looked::Refused(answer(Err(rejection))?, Account::of_user(request.user)));
+        }
+        Checked::Unknown(rejection) => return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Unknown)),
     }
-    if let Some(unknown) = webhook.parts.cluster.unknown_to_admission() {
+    if NodeIdentity::of(request.user).is_none() {
+        let admitted = match checked {
+            Checked::Granted => Admitted::Allowed,
+            _ => Admitted::Passed,
+        };
+        return Ok(Looked::Answered(answer(Ok(()))?, admitted));
+    }
+    if let Some(unknown) = cluster.unknown_to_admission() {
         return Ok(Looked::Answered(answer(Err(unknown))?, Admitted::Unknown));
     }
-    match webhook.parts.cluster.assess(&request) {
+    match cluster.assess(&request) {
         Ok(()) => Ok(Looked::Answered(answer(Ok(()))?, Admitted::Allowed)),
         Err(rejection) if may_be_admitted_later(&request) => {
             Ok(Looked::Refused(answer(Err(rejection))?, Account::of_user(request.user)))

@@ -20,6 +20,9 @@ pub(super) async fn answer(webhook: &Webhook, account: Account, body: &Bytes) ->
     let question =
         review.attributes(&nobody).map_err(|faults| Status::bad_request(invalid_message(&faults)))?;
     let attributes = question.attributes();
+    if let Some(alarm) = &webhook.parts.alarm {
+        alarm.note(&attributes);
+    }
     let cluster = &webhook.parts.cluster;
     let decided = match LargeWork::is_large(body.len()) {
         // Deciding again with every change would be too much work.

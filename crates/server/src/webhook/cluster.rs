@@ -1,7 +1,7 @@
 //! What a webhook decides from: objects that do not change, or a cluster that is followed.
 //!
-//! A followed cluster may be known too late, or not any more. Modes that need a kind that was not heard of have no opinion, and
-//! nodes are refused by admission (BC-22). A node that is about to be refused because of something that may not have arrived
+//! A followed cluster may be known too late, or not any more. Modes that need a kind that was not heard of have no opinion, mode
+//! Deny denies what it may have to deny, and nodes are refused by admission (BC-22). A node that is about to be refused because of something that may not have arrived
 //! yet is made to wait for it (BC-23).
 
 use std::fmt::Write as _;
@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use policy::chain::{Chain, Mode, Outcome};
-use policy::engine::{Engine, LiveEngine, needs};
+use policy::deny::DenyAuthorizer;
+use policy::engine::{Engine, EngineConfig, LiveEngine, needs};
 use policy::restriction::{Assessment, Rejection};
-use policy::{AdmissionRequest, Attributes, Decision, FeatureGates, Kind, NodeIdentity, Reason};
+use policy::{AdmissionRequest, Attributes, Kind, NodeIdentity, Reason};
 use portcullis_client::feed::{Feed, Standing, Waited};
 
 use super::metrics::Wait;
@@ -40,6 +41,8 @@ pub struct Following {
     modes: Vec<(Mode, Vec<Kind>)>,
     /// The kinds that admission needs.
     admission: Vec<Kind>,
+    /// The kinds that the escalation check over deny rules needs.
+    escalation: Vec<Kind>,
     /// A kind of which nothing was heard for so long is not known any more.
     max_staleness: Duration,
     /// The longest wait for objects that may not have arrived yet; zero: none.
@@ -53,7 +56,7 @@ pub struct Following {
 impl Following {
     /// Decides by an engine of these modes that a feed keeps up to date.
     pub fn new(
-        (engine, modes, gates): (Arc<LiveEngine>, &[Mode], FeatureGates),
+        (engine, config): (Arc<LiveEngine>, &EngineConfig),
         feed: Feed,
         max_staleness: Duration,
         patience: Duration,
@@ -61,8 +64,9 @@ impl Following {
         Self {
             engine,
             feed,
-            modes: modes.iter().map(|mode| (*mode, needs::of_mode(*mode, gates))).collect(),
-            admission: needs::of_admission(gates),
+            modes: config.modes.iter().map(|mode| (*mode, needs::of_mode(*mode, config))).collect(),
+            admission: needs::of_admission(config.gates),
+            escalation: needs::of_escalation(config),
             max_staleness,
             patience,
             waits: Budget::new(WAITS_OF_NODE),
@@ -72,9 +76,10 @@ impl Following {
     }
 
     /// The kinds that the modes and admission need, each once.
-    pub fn kinds(modes: &[Mode], gates: FeatureGates) -> Vec<Kind> {
-        let mut kinds = needs::of_admission(gates);
-        kinds.extend(modes.iter().flat_map(|mode| needs::of_mode(*mode, gates)));
+    pub fn kinds(config: &EngineConfig) -> Vec<Kind> {
+        let mut kinds = needs::of_admission(config.gates);
+        kinds.extend(needs::of_escalation(config));
+        kinds.extend(config.modes.iter().flat_map(|mode| needs::of_mode(*mode, config)));
         kinds.sort_unstable();
         kinds.dedup();
         kinds
@@ -121,6 +126,19 @@ impl Outage {
     }
 }
 
+/// The result of comparing a write of a role or a binding with deny rules.
+pub(super) enum Checked {
+    /// It is no such write, or they are not compared.
+    Passed,
+    /// It grants nothing that the caller is denied.
+    Granted,
+    Refused(Rejection),
+    /// Refused, because the role to be bound may not have arrived yet.
+    Missing(Rejection),
+    /// Refused, because roles are not known now.
+    Unknown(Rejection),
+}
+
 /// A decision, and whether it was waited for.
 pub(super) struct Decided {
     pub(super) outcome: Outcome,
@@ -135,10 +153,12 @@ impl Decided {
     }
 
     /// Whether an object that has not arrived yet could turn this into another decision: a node was not allowed what pods may
-    /// allow it.
+    /// allow it, or something is denied because a pod or a namespace is not known.
     fn may_change(&self) -> bool {
-        let Decision::NoOpinion(reasons) = &self.outcome.decision else { return false };
-        reasons.iter().any(|reason| matches!(reason, Reason::NodeUnrelated))
+        !self.outcome.is_allow()
+            && self.outcome.decision.reason().iter().any(|reason| {
+                matches!(reason, Reason::NodeUnrelated | Reason::NotOfNode | Reason::NamespaceUnknown(_))
+            })
     }
 }
 
@@ -162,7 +182,7 @@ impl Cluster {
         Decided { outcome, wait: None, unknown }
     }
 
-    /// As [`Cluster::decide`]; a node that is about to be refused waits for what may not have arrived yet (BC-23).
+    /// As [`Cluster::decide`]; a request that is about to be refused waits for what may not have arrived yet (BC-23).
     pub(super) async fn authorize(&self, attributes: &Attributes<'_>) -> Decided {
         let mut decided = self.decide(attributes);
         let Self::Followed(following) = self else { return decided };
@@ -213,6 +233,42 @@ impl Cluster {
         }
     }
 
+    /// Checks a write of a role or a binding against deny rules, whoever makes it (BC-31).
+    pub(super) fn check_grant(&self, request: &AdmissionRequest<'_>) -> Checked {
+        if !self.checks_grants() {
+            return Checked::Passed;
+        }
+        let write = match request.role_write() {
+            Ok(Some(write)) => write,
+            Ok(None) => return Checked::Passed,
+            Err(rejection) => return Checked::Refused(rejection),
+        };
+        let checked = match self {
+            Self::Fixed(engine) => engine.check_grant(&write.as_rbac()),
+            Self::Followed(following) if following.is_current(&following.escalation) => {
+                following.engine.check_grant(&write.as_rbac())
+            }
+            Self::Followed(following) => {
+                let why = format!("the webhook cannot compare this with deny rules: {}", following.unknown());
+                return Checked::Unknown(unavailable(why));
+            }
+        };
+        match checked {
+            Ok(()) => Checked::Granted,
+            Err(refusal) if refusal.is_unknown => Checked::Missing(write.refused(&refusal.reason)),
+            Err(refusal) => Checked::Refused(write.refused(&refusal.reason)),
+        }
+    }
+
+    /// Whether writes of roles and bindings are compared with deny rules.
+    fn checks_grants(&self) -> bool {
+        let chain = match self {
+            Self::Fixed(engine) => engine.chain(),
+            Self::Followed(following) => following.engine.chain(),
+        };
+        chain.deny().is_some_and(DenyAuthorizer::checks_escalation)
+    }
+
     /// What is not known of the objects that admission needs, if anything.
     pub(super) fn unknown_to_admission(&self) -> Option<Rejection> {
         let Self::Followed(following) = self else { return None };
@@ -224,12 +280,7 @@ impl Cluster {
         if following.blind_admission.began() {
             tracing::warn!(why = unknown, "writes of nodes are refused");
         }
-        Some(Rejection {
-            code: UNKNOWN_CODE,
-            reason: "ServiceUnavailable",
-            message: format!("the webhook cannot decide what this node may write: {unknown}"),
-            details: None,
-        })
+        Some(unavailable(format!("the webhook cannot decide what this node may write: {unknown}")))
     }
 
     /// Assesses again while changes arrive, for a node that was refused (BC-23).
@@ -275,6 +326,11 @@ impl Following {
         }
         text
     }
+}
+
+/// The refusal of a write that may be tried again.
+fn unavailable(message: String) -> Rejection {
+    Rejection { code: UNKNOWN_CODE, reason: "ServiceUnavailable", message, details: None }
 }
 
 /// Whether an object that has not arrived yet could let a node write this: rules look at pods, nodes and service accounts.

@@ -16,7 +16,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use super::shadow_metrics::Counts;
-use crate::metrics::{Durations, FeatureMetrics, Timing, process};
+use crate::authz::secret_alarm::AlarmMetrics;
+use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
 const SECONDS: &[f64] =
@@ -174,6 +175,10 @@ pub struct WebhookMetrics {
     /// The number of connections that were closed because there were too many.
     pub(super) closed_for_others: Counter,
     features: FeatureMetrics,
+    /// Of the file of deny rules.
+    pub deny_rules: ReloadMetrics,
+    /// Of the alarm on the secrets that nodes ask for.
+    pub secret_alarm: AlarmMetrics,
 }
 
 impl WebhookMetrics {
@@ -192,6 +197,8 @@ impl WebhookMetrics {
             handshake_failures: Counter::default(),
             closed_for_others: Counter::default(),
             features,
+            deny_rules: ReloadMetrics::default(),
+            secret_alarm: AlarmMetrics::default(),
         }
     }
 
@@ -207,8 +214,13 @@ impl WebhookMetrics {
             Decision::Deny(_) => "deny",
             Decision::NoOpinion(_) => "no-opinion",
         };
-        let is_unrelated = outcome.decision.reason().iter().any(|r| matches!(r, Reason::NodeUnrelated));
-        let reason = if is_unrelated { "node-unrelated" } else { "" };
+        let reason = outcome.decision.reason().iter().find_map(|reason| match reason {
+            Reason::NodeUnrelated => Some("node-unrelated"),
+            Reason::NotOfNode => Some("not-of-node"),
+            Reason::NamespaceUnknown(_) => Some("namespace-unknown"),
+            _ => None,
+        });
+        let reason = reason.unwrap_or_default();
         let mode = outcome.by.map_or("", |mode| mode.name());
         self.decisions.get_or_create(&DecisionLabels { mode, decision, reason }).inc();
         self.waited(wait);
@@ -247,6 +259,8 @@ impl WebhookMetrics {
     fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(process::Process));
         self.features.register(registry);
+        self.deny_rules.register_deny_rules(registry);
+        self.secret_alarm.register(registry);
         registry.register(
             "portcullis_webhook_requests",
             "Requests by endpoint and code",

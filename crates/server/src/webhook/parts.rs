@@ -11,6 +11,7 @@ use super::metrics::WebhookMetrics;
 use super::shadow::Shadow;
 use crate::api::large_work::LargeWork;
 use crate::authn::callers::Callers;
+use crate::authz::secret_alarm::SecretAlarm;
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 
@@ -20,6 +21,8 @@ pub struct Parts {
     pub callers: Arc<Callers>,
     /// What decisions are made from.
     pub cluster: Arc<Cluster>,
+    /// The alarm on the secrets that nodes ask for.
+    pub alarm: Option<SecretAlarm>,
     /// The resource limits.
     pub limits: Limits,
     /// The metrics.

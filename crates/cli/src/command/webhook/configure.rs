@@ -335,17 +335,48 @@ webhooks:
 {rules}"
         )
     };
+    let mut validating = webhook(
+        "ValidatingWebhookConfiguration",
+        "Asked last, with what would be stored: after the API server and other webhooks have changed it.",
+        "",
+    );
+    if args.rbac.checks_escalation() {
+        validating.push_str(&of_roles(&client));
+    }
     [
         webhook(
             "MutatingWebhookConfiguration",
             "Asked first, with what the node has sent. It never changes an object.",
             "  reinvocationPolicy: Never\n",
         ),
-        webhook(
-            "ValidatingWebhookConfiguration",
-            "Asked last, with what would be stored: after the API server and other webhooks have changed it.",
-            "",
-        ),
+        validating,
     ]
     .join("---\n")
+}
+
+/// The webhook for writes of roles and bindings (BC-31).
+fn of_roles(client: &str) -> String {
+    let others =
+        string("!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)");
+    format!(
+        "- name: deny-escalation.portcullis.dev
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 3
+  # Without an answer nobody but group system:masters writes roles and bindings: that group can repair a cluster whose webhook is
+  # down, and the API server writes its default policy as a member of it.
+  failurePolicy: Fail
+  matchPolicy: Equivalent
+  clientConfig:
+{client}  matchConditions:
+  - name: not-the-masters
+    expression: {others}
+  rules:
+  - apiGroups: [\"rbac.authorization.k8s.io\"]
+    apiVersions: [\"*\"]
+    operations: [\"CREATE\", \"UPDATE\"]
+    resources: [clusterrolebindings, clusterroles, rolebindings, roles]
+    scope: \"*\"
+"
+    )
 }

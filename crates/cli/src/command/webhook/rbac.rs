@@ -53,12 +53,17 @@ impl RbacArgs {
         Ok(Account { namespace, name })
     }
 
+    /// Whether the webhook compares roles and bindings with deny rules.
+    pub(super) fn checks_escalation(&self) -> bool {
+        self.engine.deny_escalation_check
+    }
+
     /// The objects, as YAML.
     pub(super) fn text(&self) -> Result<String, Failure> {
         let Account { namespace, name } = self.account()?;
         let config = self.engine.config()?;
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
-        for kind in Following::kinds(&config.modes, config.gates) {
+        for kind in Following::kinds(&config) {
             let (group, plural) = resource_of(kind);
             groups.entry(group).or_default().push(plural);
         }

@@ -9,9 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use portcullis_client::feed::Feed;
 use portcullis_client::{Connection, SystemClock};
+use portcullis_policy::Kind;
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{EngineConfig, LiveEngine};
 use portcullis_server::authn::callers::{CallerFiles, Callers};
+use portcullis_server::authz::deny_file::DenyFile;
+use portcullis_server::authz::secret_alarm::SecretAlarm;
 use portcullis_server::certificate_requests::Pkcs10Reader;
 use portcullis_server::http::limits::Limits;
 use portcullis_server::http::listener::Server;
@@ -22,6 +25,7 @@ use portcullis_server::webhook::{Cluster, Following, Parts, Webhook};
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use crate::alarm_flags::AlarmFlags;
 use crate::engine_flags::{EngineFlags, load, runtime};
 use crate::failure::Failure;
 use crate::limit_flags::duration;
@@ -61,6 +65,9 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     knowledge: KnowledgeFlags,
+
+    #[command(flatten)]
+    alarm: AlarmFlags,
 
     /// The address to listen on
     #[arg(long, value_name = "IP", default_value = "0.0.0.0")]
@@ -150,12 +157,24 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
         "waitForGraph": format!("{:?}", args.knowledge.wait_for_graph),
         "shutdownDelayDuration": format!("{:?}", args.shutdown_delay_duration),
     }});
+    let metrics = WebhookMetrics::new(FeatureMetrics::of_gates(gates.all()));
+    // Objects of files are all there; of a cluster only the kinds that something needs are followed.
+    let has_namespaces = !args.engine.state.is_empty() || Following::kinds(&config).contains(&Kind::Namespace);
+    let deny_file = args.engine.deny_file.clone().zip(config.deny.clone()).map(|(path, rules)| {
+        DenyFile::new(path, rules, has_namespaces, metrics.deny_rules.clone())
+    });
+    // Events would need the right to write them; the metric and the log need none.
+    let alarm = args.alarm.node_secret_alarm.map(|most| SecretAlarm::new(most, metrics.secret_alarm.clone(), None));
     let cluster = cluster(args, config, &mut tasks).await?;
+    if let Some(file) = deny_file {
+        tasks.spawn(file.run(|| {}));
+    }
     let webhook = Webhook::new(Parts {
         callers: Arc::clone(&callers),
         cluster: Arc::new(cluster),
+        alarm,
         limits: Limits { body_bytes: BODY_BYTES, held_bytes: HELD_BYTES, ..Limits::default() },
-        metrics: WebhookMetrics::new(FeatureMetrics::of_gates(gates.all())),
+        metrics,
         configz,
     });
     let webhook =
@@ -240,12 +259,11 @@ async fn cluster(args: &RunArgs, config: EngineConfig, tasks: &mut JoinSet<()>) 
         .map_err(Failure::input)?;
     tasks.spawn(kubeconfig::refresh(connection.clone()));
     let engine = Arc::new(LiveEngine::new(&config).map_err(Failure::input)?);
-    let kinds = Following::kinds(&config.modes, config.gates);
+    let kinds = Following::kinds(&config);
     let KnowledgeFlags { wait_for_graph, max_staleness } = args.knowledge;
     let clock = Arc::new(SystemClock::new());
     // A quiet kind is heard of in time.
     let feed = Feed::follow(&connection, &kinds, Arc::clone(&engine), clock, max_staleness / 3);
-    let following =
-        Following::new((engine, &config.modes, config.gates), feed, max_staleness, wait_for_graph);
+    let following = Following::new((engine, &config), feed, max_staleness, wait_for_graph);
     Ok(Cluster::Followed(following))
 }

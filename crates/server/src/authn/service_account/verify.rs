@@ -9,7 +9,7 @@ use kinds::resources::core::secrets::SECRETS;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use kinds::resources::pods::PODS;
 use policy::User;
-use policy::identity::{ACCOUNT_PREFIX, ACCOUNTS};
+use policy::identity::{ACCOUNT_PREFIX, ACCOUNTS, NODE_NAME_EXTRA};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::{Entry, Store as _};
 
@@ -21,7 +21,6 @@ use crate::authn::vouched::Notes;
 use crate::http::account::{POD_NAME, POD_UID};
 use crate::registry::{meta, storage};
 
-const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 /// The tolerated clock skew, and how long a deleted object still counts. In seconds (AN-82, AN-83).
 const LEEWAY: i64 = 60;
@@ -72,7 +71,7 @@ impl ServiceAccounts {
             say(POD_UID, pod.uid.clone());
         }
         if let Some(node) = bound.node.as_ref().filter(|node| !node.name.is_empty()) {
-            say(NODE_NAME, node.name.clone());
+            say(NODE_NAME_EXTRA, node.name.clone());
             if !node.uid.is_empty() {
                 say(NODE_UID, node.uid.clone());
             }

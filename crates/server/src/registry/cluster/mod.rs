@@ -95,7 +95,7 @@ impl Cluster {
         let follower = Arc::new(Follower::new(Arc::clone(&engine), &kinds, metrics));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
         // After the engine has applied a change.
-        let right_changes = RightChanges::new(&kinds);
+        let right_changes = RightChanges::new(&kinds, config.node_scope.clone());
         let changes: Arc<dyn portcullis_store::Observer> = Arc::<RightChanges>::clone(&right_changes);
         let options = options.into().observer(observer).observer(changes);
         let backend = options.parts(storage::parts(&kinds)).open().await?;
