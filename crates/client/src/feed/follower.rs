@@ -61,6 +61,7 @@ impl Follower {
     }
 
     fn take(&mut self, event: Event<Bytes>) {
+        let is_confirmed = matches!(event, Event::Synced | Event::Current);
         match event {
             Event::Restarted => {
                 self.list = self.list.wrapping_add(1);
@@ -81,7 +82,7 @@ impl Follower {
             Event::Resumed | Event::Unreadable { .. } => return,
             Event::Failed { code, why, retry_in } => return self.failed(code, &why, retry_in),
         }
-        self.heard();
+        self.heard(is_confirmed);
     }
 
     fn followed(&self) -> Option<&Followed> {
@@ -89,15 +90,19 @@ impl Follower {
     }
 
     /// Everything up to the revision of the watch is applied.
-    fn heard(&self) {
-        self.heard_up_to(self.texts.revision());
+    fn heard(&self, is_confirmed: bool) {
+        let revision = self.texts.revision();
+        // A deletion that happened during a failure may still be on its way (BC-22).
+        self.heard_up_to(revision, is_confirmed || revision >= self.texts.newest());
     }
 
-    fn heard_up_to(&self, revision: u64) {
+    fn heard_up_to(&self, revision: u64, is_current: bool) {
         let Some(followed) = self.followed() else { return };
-        let now = u64::try_from(self.shared.clock.running().as_millis()).unwrap_or(0);
         followed.revision.store(revision, Ordering::Release);
-        followed.heard.store(now, Ordering::Release);
+        if is_current {
+            let now = u64::try_from(self.shared.clock.running().as_millis()).unwrap_or(0);
+            followed.heard.store(now, Ordering::Release);
+        }
         self.shared.changed.send_replace(());
     }
 
@@ -183,7 +188,7 @@ impl Follower {
                     gone.iter().for_each(|key| self.forget(key));
                     self.complete();
                     // There is nothing to wait for.
-                    self.heard_up_to(u64::MAX);
+                    self.heard_up_to(u64::MAX, true);
                 }
                 return;
             }

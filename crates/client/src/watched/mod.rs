@@ -134,6 +134,7 @@ pub(crate) struct Texts {
     failures: u32,
     delay: Option<Pin<Box<Sleep>>>,
     revision: u64,
+    newest: u64,
 }
 
 impl std::fmt::Debug for Texts {
@@ -163,6 +164,7 @@ impl Texts {
             failures: 0,
             delay: None,
             revision: 0,
+            newest: 0,
         }
     }
 
@@ -170,6 +172,12 @@ impl Texts {
     /// revisions are no numbers.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The revision that the server had when the watch last went on after a failure or silence: changes up to it had happened
+    /// meanwhile. 0 if a list has started since.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// See [`Watched::next`].
@@ -203,11 +211,12 @@ impl Texts {
         self.delay = delay;
     }
 
-    fn read(&mut self, Heard { what, revision }: Heard) -> Event<Bytes> {
+    fn read(&mut self, Heard { what, revision, newest }: Heard) -> Event<Bytes> {
         if !matches!(what, What::Restarted | What::Listed(_)) {
             self.failures = 0;
             self.revision = revision;
         }
+        self.newest = newest;
         match what {
             What::Restarted => Event::Restarted,
             What::Listed(text) => Event::Listed(text),

@@ -48,6 +48,8 @@ pub(super) struct Heard {
     pub(super) what: What,
     /// 0 if the server's revisions are no numbers.
     pub(super) revision: u64,
+    /// See [`Texts::newest`](super::Texts::newest).
+    pub(super) newest: u64,
 }
 
 /// See [`Event`](super::Event).
@@ -105,6 +107,8 @@ pub(super) struct Source {
     refusals: u32,
     /// What is heard when the watch goes on after a failure or silence.
     resumed: Option<What>,
+    /// The revision that the server had when the watch last went on.
+    newest: u64,
     /// How often in a row nothing arrived on a watch.
     silences: u32,
 }
@@ -195,6 +199,7 @@ impl Source {
             revision: String::new(),
             refusals: 0,
             resumed: None,
+            newest: 0,
             silences: 0,
         }
     }
@@ -204,7 +209,8 @@ impl Source {
         stream::unfold(self, |mut source| async move {
             let heard = source.next().await;
             let revision = source.revision.parse().unwrap_or(0);
-            Some((heard.map(|what| Heard { what, revision }), source))
+            let newest = source.newest;
+            Some((heard.map(|what| Heard { what, revision, newest }), source))
         })
         .boxed()
     }
@@ -279,6 +285,8 @@ impl Source {
             _ => None,
         };
         let goes_on = self.resumed.is_some();
+        // A list, which starts otherwise, has everything.
+        self.newest = newest.filter(|_| goes_on).unwrap_or_default();
         self.step = if goes_on { Step::Watch { is_checked: true } } else { Step::Start };
         Ok(())
     }
