@@ -9,8 +9,8 @@ use super::cluster::Cluster;
 use super::metrics::WebhookMetrics;
 use crate::api::large_work::LargeWork;
 use crate::authn::callers::Callers;
-use crate::http::budget::Budget;
 use crate::http::limits::Limits;
+use crate::http::listener::Clients;
 
 /// The parts of a webhook.
 pub struct Parts {
@@ -29,8 +29,7 @@ pub struct Parts {
 /// Answers the reviews of API servers. See the module.
 pub struct Webhook {
     pub(super) parts: Parts,
-    /// What each caller makes the webhook hold.
-    pub(super) held: Arc<Budget>,
+    pub(super) clients: Clients,
     pub(super) large: LargeWork,
     is_draining: AtomicBool,
 }
@@ -38,8 +37,8 @@ pub struct Webhook {
 impl Webhook {
     /// Creates a webhook.
     pub fn new(parts: Parts) -> Self {
-        let held = Budget::new(parts.limits.held_bytes);
-        Self { parts, held, large: LargeWork::default(), is_draining: AtomicBool::new(false) }
+        let clients = Clients::new(parts.limits, &parts.metrics.connections);
+        Self { parts, clients, large: LargeWork::default(), is_draining: AtomicBool::new(false) }
     }
 
     /// Becomes unready, so that callers go elsewhere (BC-7, BC-24). Requests are answered as before.
