@@ -97,6 +97,11 @@ pub(crate) fn key_of(text: &[u8]) -> (String, String) {
     (field("/metadata/namespace"), field("/metadata/name"))
 }
 
+/// The name in the metadata of an object.
+pub(crate) fn name_of(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
+
 /// A watched resource, with each object as a `T`.
 #[derive(Debug)]
 pub struct Watched<T> {

@@ -31,7 +31,7 @@ const LONGEST_LINE: u64 = 32 << 20;
 /// After this many refusals to resume a watch, it starts over with a list.
 const REFUSALS: u32 = 3;
 
-/// After a watch was silent so often in a row, although the server has something newer, everything is listed.
+/// After watches were silent so often in a row, although the server has something newer, everything is listed.
 const SILENCES: u32 = 2;
 
 /// How much of each object is asked for.
@@ -109,7 +109,7 @@ pub(super) struct Source {
     resumed: Option<What>,
     /// The revision that the server had when the watch last went on.
     newest: u64,
-    /// How often in a row nothing arrived on a watch.
+    /// How many watches in a row brought nothing for too long.
     silences: u32,
 }
 
@@ -235,7 +235,8 @@ impl Source {
                     }
                     (None, Some(token)) => self.step = Step::Page(Some(token)),
                     (None, None) => {
-                        self.silences = 0;
+                        // A list says nothing about watches: if the next one is silent too, it is listed again at once.
+                        self.silences = self.silences.min(SILENCES.saturating_sub(1));
                         self.step = Step::Watch { is_checked: true };
                         return Ok(What::Synced);
                     }
@@ -300,8 +301,13 @@ impl Source {
             "watch=true&allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds={seconds}"
         );
         let (client, request) = (self.connection.client(), self.request(&query, "PartialObjectMetadata")?);
-        let reader = match timeout(TIMEOUT, client.request_stream(request)).await {
-            Err(_) => return Err(Trouble::late()),
+        let limit = TIMEOUT.min(self.silence);
+        let reader = match timeout(limit, client.request_stream(request)).await {
+            // A watch that is silent from the beginning: a proxy may hold back all of an answer that does not end.
+            Err(_) => {
+                self.silences = self.silences.saturating_add(1);
+                return Ok(());
+            }
             Ok(Ok(reader)) => reader,
             Ok(Err(error)) => {
                 let trouble = Trouble::of(&error);
