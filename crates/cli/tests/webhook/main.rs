@@ -10,10 +10,15 @@
 )]
 
 mod callers;
+mod cold_start;
 mod configure;
+mod crowds;
 mod deploy;
+mod etcd;
+mod faults;
 mod following;
 mod recorded;
+mod renewal;
 mod replay;
 mod replicas;
 mod support;
