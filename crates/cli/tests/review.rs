@@ -164,7 +164,7 @@ async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
 
     let clock = MovedClock::at(SystemTime::now());
     let settings = rbac::Settings { clock: Arc::new(clock.clone()), ..rbac::Settings::default() };
-    let local = LocalRbac::follow(&connection, settings);
+    let local = LocalRbac::follow(&connection, settings).unwrap();
     let (fine, aggregated) = (User::new("fine", ["a"]), User::new("aggregated", ["a"]));
     let allows =
         |user: &User, subresource: &str| local.authorize(&ask(user, "get", subresource)).unwrap().is_allow();
@@ -207,16 +207,22 @@ async fn the_rbac_of_the_server_is_decided_here_until_it_may_be_old() {
     bind(&connection, "fine", "fine").await;
     wait::until_async("the grant is back", || allows(&fine, "pods")).await;
 
-    // Lists come again, so that it does not grow old.
-    for _ in 0..4 {
-        clock.advance(Duration::from_secs(160));
-        wait::until_async("it was listed again", || {
-            local.age().is_some_and(|age| age < Duration::from_secs(150))
+    // Kinds that do not change are heard of again and again, and do not grow old.
+    let settings = rbac::Settings { limit: Duration::from_secs(3), ..rbac::Settings::default() };
+    let quiet = LocalRbac::follow(&connection, settings).unwrap();
+    wait::until_async("both kinds are known", || quiet.is_fresh()).await;
+    for _ in 0..3 {
+        let mut last = quiet.age().unwrap();
+        wait::until_async("both kinds were heard of", || {
+            let age = quiet.age().unwrap();
+            std::mem::replace(&mut last, age) > age
         })
         .await;
-        assert!(allows(&fine, "pods"));
+        assert!(quiet.authorize(&ask(&fine, "get", "pods")).is_none_or(|decision| decision.is_allow()));
     }
     served.kill();
+    wait::until_async("nothing is heard any more", || !quiet.is_fresh()).await;
+    assert!(quiet.authorize(&ask(&fine, "get", "pods")).is_none());
     let listed = local.age().unwrap();
     clock.advance(Duration::from_secs(300) - listed);
     assert!(allows(&fine, "pods"), "as old as it may be");

@@ -33,5 +33,6 @@ pub mod tls;
 pub mod tool;
 pub mod upgrade;
 pub mod wait;
+pub mod watch_proxy;
 pub mod webhook;
 pub mod websocket;

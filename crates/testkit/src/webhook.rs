@@ -185,7 +185,7 @@ contexts:
     }
 }
 
-fn tls(folder: &Path, certificate: &str) -> Arc<ServerConfig> {
+pub(crate) fn tls(folder: &Path, certificate: &str) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let read = |name: &str| CertificateDer::from_pem_file(folder.join(name)).expect("openssl wrote it");
     let mut roots = RootCertStore::empty();

@@ -391,6 +391,7 @@ impl Api {
         })?;
         let follows = modes.contains(&Mode::Rbac);
         let rbac = follows.then(|| LocalRbac::follow(&connection, rbac::Settings::default()));
+        let rbac = rbac.transpose().map_err(Failure::input)?;
         Ok(Self { connection, reviews, rbac })
     }
 }

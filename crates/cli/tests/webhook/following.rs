@@ -17,28 +17,28 @@ use serde_json::{Value, json};
 
 use crate::support::{Webhook, ask};
 
-struct Cluster {
-    served: Running,
-    data: PathBuf,
+pub(crate) struct Cluster {
+    pub(crate) served: Running,
+    pub(crate) data: PathBuf,
 }
 
 impl Cluster {
-    fn start(scratch: &Scratch) -> Self {
+    pub(crate) fn start(scratch: &Scratch) -> Self {
         let data = scratch.path().join("data");
         let served = program!().serve(&data);
         Self { served, data }
     }
 
-    fn admin(&self) -> Client {
+    pub(crate) fn admin(&self) -> Client {
         Client::new(self.served.address(), &Identity::admin(&self.data))
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.data.join("admin.kubeconfig")
     }
 
     /// A kubeconfig that leads to the server by way of another address.
-    fn kubeconfig_by(&self, scratch: &Scratch, address: SocketAddr) -> PathBuf {
+    pub(crate) fn kubeconfig_by(&self, scratch: &Scratch, address: SocketAddr) -> PathBuf {
         let text = std::fs::read_to_string(self.kubeconfig()).unwrap();
         let (own, other) = (self.served.address().to_string(), address.to_string());
         assert!(text.contains(&own), "{text}");
@@ -46,7 +46,7 @@ impl Cluster {
     }
 }
 
-fn asks_for_secret(node: &str, name: &str) -> Value {
+pub(crate) fn asks_for_secret(node: &str, name: &str) -> Value {
     json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
         "spec": {
@@ -58,7 +58,7 @@ fn asks_for_secret(node: &str, name: &str) -> Value {
     })
 }
 
-fn pod(name: &str, node: &str, secret: &str) -> Value {
+pub(crate) fn pod(name: &str, node: &str, secret: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
         "spec": {
@@ -68,13 +68,13 @@ fn pod(name: &str, node: &str, secret: &str) -> Value {
     })
 }
 
-fn is_allowed(answer: &Value) -> bool {
+pub(crate) fn is_allowed(answer: &Value) -> bool {
     answer["status"]["allowed"] == json!(true)
 }
 
-const PODS: &str = "/api/v1/namespaces/default/pods";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 
-fn ready_for_pods(admin: &mut Client) {
+pub(crate) fn ready_for_pods(admin: &mut Client) {
     until("the account default is there", || {
         admin.ask("GET", "/api/v1/namespaces/default/serviceaccounts/default", None).unwrap().code == 200
     });

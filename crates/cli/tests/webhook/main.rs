@@ -10,11 +10,16 @@
 )]
 
 mod callers;
+mod cold_start;
 mod configure;
+mod crowds;
 mod deploy;
+mod etcd;
+mod faults;
 mod following;
 mod recorded;
 mod rehearsal;
+mod renewal;
 mod replay;
 mod replicas;
 mod restrictions;

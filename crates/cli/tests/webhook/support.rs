@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::program;
@@ -90,6 +91,15 @@ impl Webhook {
         let answer = self.client().ask("GET", "/metrics", None).unwrap();
         assert_eq!(answer.code, 200, "{}", answer.text());
         answer.text().lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
+    }
+}
+
+/// Tells the other threads of a test to stop when it is dropped, also by a failure.
+pub(crate) struct Stop<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The watches of the approver: requests, Machines and the names of Nodes.
 //!
-//! Watches only trigger evaluations and count requests. The data for a decision is read from the API server (NB-55).
+//! Watches only trigger evaluations and count requests. The data for a decision is read from the API server (NB-55). So this
+//! is no [`crate::feed`], which keeps an engine up to date: none of these kinds is in an engine but the Node.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,7 @@ use super::facts;
 use super::lookup::{illegible, machine_kind, machines_of};
 use super::shared::Shared;
 use crate::call::{NODES, REQUESTS};
-use crate::rbac::name_of;
-use crate::watched::{Event, Watched};
+use crate::watched::{Event, Watched, name_of};
 
 /// The interval at which a missing Machine API is looked for again.
 const ABSENT: Duration = Duration::from_secs(30);

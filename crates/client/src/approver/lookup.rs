@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::call::{CallError, NODES, Resource, found};
 use crate::connect::Connection;
-use crate::rbac::name_of;
+use crate::watched::name_of;
 
 /// The namespaces of the bootstrap CA if the configuration names none (NB-14).
 const BOOTSTRAP_CA_NAMESPACES: [&str; 2] = ["openshift-config", "openshift-config-managed"];

@@ -83,6 +83,7 @@ struct Work {
 
 /// Runs until the future is dropped.
 pub(super) async fn work(shared: Arc<Shared>, leadership: Option<Leadership>) {
+    // Not by a feed: certificate requests are work to do, and in no engine.
     let mut watched = Watched::<Stored>::new(&shared.workload, REQUESTS, None);
     let mut work = Work {
         shared: Arc::clone(&shared),

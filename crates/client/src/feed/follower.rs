@@ -6,61 +6,53 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use portcullis_policy::objects::{Kind, Object};
+use portcullis_policy::objects::Object;
 
-use super::kinds::Place;
+use super::source::{News, Source};
 use super::state::{Followed, Shared};
 use crate::call::without_content;
-use crate::connect::Connection;
-use crate::watched::{Event, Form, Texts, key_of};
+use crate::watched::{Event, key_of};
 
 /// See the module.
-pub(super) struct Follower {
+pub(super) struct Follower<S> {
     shared: Arc<Shared>,
     /// The place of the kind among those that are followed.
     number: usize,
-    place: Place,
-    texts: Texts,
-    /// How many versions of the API the server did not have, one after the other.
-    absent: usize,
-    /// Each object that was heard of, and in which list it was last: all of an older one are gone when a list is complete.
-    known: HashMap<Key, u32>,
+    source: S,
+    /// Each object that was heard of.
+    known: HashMap<Key, Seen>,
+    /// How many of these cannot be used.
+    unusable: usize,
     list: u32,
+}
+
+/// What is known of an object.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// In which list it was last: all of an older one are gone when a list is complete.
+    list: u32,
+    is_usable: bool,
 }
 
 /// A namespace and a name.
 type Key = (Box<str>, Box<str>);
 
-impl Follower {
-    /// None: there is no such place, or its kind has no resource.
-    pub(super) fn new(
-        connection: &Connection,
-        shared: &Arc<Shared>,
-        number: usize,
-        silence: Duration,
-    ) -> Option<Self> {
-        let place = Place::of(shared.kinds.get(number)?.kind)?;
-        Some(Self {
-            texts: texts(connection, &place, silence),
-            shared: Arc::clone(shared),
-            number,
-            place,
-            absent: 0,
-            known: HashMap::new(),
-            list: 0,
-        })
+impl<S: Source> Follower<S> {
+    pub(super) fn new(shared: &Arc<Shared>, number: usize, source: S) -> Self {
+        Self { shared: Arc::clone(shared), number, source, known: HashMap::new(), unusable: 0, list: 0 }
     }
 
     pub(super) async fn run(mut self) {
         loop {
-            let event = self.texts.next().await;
-            self.take(event);
+            let news = self.source.next().await;
+            self.take(news);
             // A page of objects is there at once: others have a turn in between.
             tokio::task::consume_budget().await;
         }
     }
 
-    fn take(&mut self, event: Event<Bytes>) {
+    fn take(&mut self, News { event, revision, newest }: News) {
+        let is_confirmed = matches!(event, Event::Synced | Event::Current);
         match event {
             Event::Restarted => {
                 self.list = self.list.wrapping_add(1);
@@ -74,30 +66,30 @@ impl Follower {
             Event::Applied(text) => self.apply(&text),
             Event::Deleted(text) => {
                 let (namespace, name) = key_of(&text);
-                self.forget(&(namespace.into(), name.into()));
+                self.forget((namespace.into(), name.into()));
             }
             Event::Current => {}
             // Nothing new is known before what has happened meanwhile has arrived.
-            Event::Resumed | Event::Unreadable { .. } => return,
-            Event::Failed { code, why, retry_in } => return self.failed(code, &why, retry_in),
+            Event::Resumed => return,
+            Event::Unreadable { namespace, name, why } => return self.unusable(&namespace, &name, &why),
+            Event::Failed { why, retry_in, .. } => return self.failed(&why, retry_in),
         }
-        self.heard();
+        // A deletion that happened during a failure may still be on its way (BC-22).
+        self.heard(revision, is_confirmed || revision >= newest);
     }
 
     fn followed(&self) -> Option<&Followed> {
         self.shared.kinds.get(self.number)
     }
 
-    /// Everything up to the revision of the watch is applied.
-    fn heard(&self) {
-        self.heard_up_to(self.texts.revision());
-    }
-
-    fn heard_up_to(&self, revision: u64) {
+    /// Everything up to this revision is applied.
+    fn heard(&self, revision: u64, is_current: bool) {
         let Some(followed) = self.followed() else { return };
-        let now = u64::try_from(self.shared.clock.running().as_millis()).unwrap_or(0);
         followed.revision.store(revision, Ordering::Release);
-        followed.heard.store(now, Ordering::Release);
+        if is_current {
+            let now = u64::try_from(self.shared.clock.running().as_millis()).unwrap_or(0);
+            followed.heard.store(now, Ordering::Release);
+        }
         self.shared.changed.send_replace(());
     }
 
@@ -109,50 +101,59 @@ impl Follower {
         let applied = decoded.and_then(|object| {
             let (namespace, name) = object.key();
             let key = (Box::from(namespace), Box::from(name));
-            self.shared.engine.apply(object).map(|_| key).map_err(|error| error.to_string())
+            self.shared.engine.apply(as_stored(object)).map(|_| key).map_err(|error| error.to_string())
         });
         match applied {
-            Ok(key) => {
-                self.known.insert(key, self.list);
-            }
+            Ok(key) => self.note(key, Some(Seen { list: self.list, is_usable: true })),
             Err(why) => {
                 let (namespace, name) = key_of(text);
-                tracing::warn!(
-                    kind = kind.as_str(),
-                    namespace,
-                    name,
-                    why,
-                    "an object cannot be used and grants nothing"
-                );
-                if let Some(followed) = self.followed() {
-                    followed.unusable.fetch_add(1, Ordering::Relaxed);
-                }
-                self.forget(&(namespace.into(), name.into()));
+                self.unusable(&namespace, &name, &why);
             }
         }
-        self.count();
     }
 
-    fn forget(&mut self, key: &Key) {
-        self.known.remove(key);
+    fn unusable(&mut self, namespace: &str, name: &str, why: &str) {
+        let Some(kind) = self.followed().map(|followed| followed.kind) else { return };
+        tracing::warn!(
+            kind = kind.as_str(),
+            namespace,
+            name,
+            why,
+            "an object cannot be used and grants nothing"
+        );
+        // It counts as unusable before what it granted ends, so that a refusal is not taken for that of the cluster.
+        self.note((namespace.into(), name.into()), Some(Seen { list: self.list, is_usable: false }));
+        self.shared.engine.delete(kind, namespace, name);
+    }
+
+    fn forget(&mut self, key: Key) {
         if let Some(followed) = self.followed() {
             self.shared.engine.delete(followed.kind, &key.0, &key.1);
         }
-        self.count();
+        self.note(key, None);
     }
 
-    fn count(&self) {
-        if let Some(followed) = self.followed() {
-            followed.objects.store(u64::try_from(self.known.len()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        }
+    /// Notes what is known of an object now; none: it is gone.
+    fn note(&mut self, key: Key, seen: Option<Seen>) {
+        let is_unusable = |seen: Option<Seen>| usize::from(seen.is_some_and(|seen| !seen.is_usable));
+        let before = match seen {
+            Some(seen) => self.known.insert(key, seen),
+            None => self.known.remove(&key),
+        };
+        let unusable = self.unusable.saturating_add(is_unusable(seen));
+        self.unusable = unusable.saturating_sub(is_unusable(before));
+        let Some(followed) = self.followed() else { return };
+        let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        followed.objects.store(number(self.known.len().saturating_sub(self.unusable)), Ordering::Relaxed);
+        followed.unusable.store(number(self.unusable), Ordering::Release);
     }
 
     /// The list is complete: objects that it does not contain are gone.
     fn listed(&mut self) {
         let list = self.list;
-        let gone: Vec<Key> = self.known.extract_if(|_, last| *last != list).map(|(key, _)| key).collect();
-        gone.iter().for_each(|key| self.forget(key));
-        self.absent = 0;
+        let gone = self.known.iter().filter(|(_, seen)| seen.list != list);
+        let gone: Vec<Key> = gone.map(|(key, _)| key.clone()).collect();
+        gone.into_iter().for_each(|key| self.forget(key));
         self.complete();
     }
 
@@ -168,41 +169,22 @@ impl Follower {
         }
     }
 
-    fn failed(&mut self, code: Option<u16>, why: &str, retry_in: Duration) {
+    fn failed(&self, why: &str, retry_in: Duration) {
         let Some(followed) = self.followed() else { return };
         followed.failures.fetch_add(1, Ordering::Relaxed);
-        let (is_optional, kind) = (is_optional(followed.kind), followed.kind.as_str());
-        // Clusters of other releases have other versions of an API, or none: then there are no objects.
-        if code == Some(404) {
-            self.absent = self.absent.saturating_add(1);
-            self.texts.move_to(self.place.resource(self.absent));
-            if is_optional {
-                tracing::debug!(kind, why, "the server does not have this version of the API");
-                if self.place.is_absent(self.absent) {
-                    let gone: Vec<Key> = self.known.drain().map(|(key, _)| key).collect();
-                    gone.iter().for_each(|key| self.forget(key));
-                    self.complete();
-                    // There is nothing to wait for.
-                    self.heard_up_to(u64::MAX);
-                }
-                return;
-            }
-        }
         tracing::warn!(
-            kind,
+            kind = followed.kind.as_str(),
             why,
             ?retry_in,
-            "the watch failed; will retry; check that the API server is reachable and grants list and watch"
+            "the watch failed; will retry; check that the server is reachable and grants list and watch"
         );
     }
 }
 
-/// Whether clusters may lack the API of a kind.
-fn is_optional(kind: Kind) -> bool {
-    matches!(kind, Kind::PodCertificateRequest | Kind::ResourceSlice)
-}
-
-fn texts(connection: &Connection, place: &Place, silence: Duration) -> Texts {
-    let form = if place.metadata_only { Form::Metadata } else { Form::Whole };
-    Texts::new(connection, place.resource(0), None, (form, silence))
+/// The rules of an aggregated ClusterRole are those that the cluster's controller has written: the API server decides by these.
+fn as_stored(mut object: Object<'_>) -> Object<'_> {
+    if let Object::ClusterRole(role) = &mut object {
+        role.aggregation_rule = None;
+    }
+    object
 }

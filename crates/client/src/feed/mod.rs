@@ -6,6 +6,7 @@
 mod follower;
 mod kinds;
 mod newest;
+mod source;
 mod state;
 
 use std::sync::Arc;
@@ -18,12 +19,14 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use self::follower::Follower;
-use self::newest::Newest;
+use self::newest::{Newest, of_api};
+use self::source::ApiSource;
 use self::state::{Followed, Shared};
 use crate::clock::Clock;
 use crate::connect::Connection;
 
 pub use self::kinds::resource_of;
+pub use self::source::{News, Source};
 pub use self::state::Standing;
 
 /// A decision that waits for changes is not made more often than this.
@@ -63,18 +66,29 @@ impl Feed {
         clock: Arc<dyn Clock>,
         silence: Duration,
     ) -> Self {
+        let source = |kind: &Kind| Some((*kind, ApiSource::new(connection, *kind, silence)?));
+        let (connection, first) = (connection.clone(), kinds.first().copied());
+        let newest = move || of_api(connection.clone(), first);
+        Self::of(kinds.iter().filter_map(source).collect(), newest, engine, clock)
+    }
+
+    /// As [`Feed::follow`], from sources of any sort. `newest` asks for the revision that the cluster has now or later; none if it
+    /// does not answer.
+    pub fn of<S: Source, A: Future<Output = Option<u64>> + Send + 'static>(
+        sources: Vec<(Kind, S)>,
+        newest: impl FnMut() -> A + Send + 'static,
+        engine: Arc<LiveEngine>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         let mut following = JoinSet::new();
-        let followed = kinds.iter().map(|kind| Followed::new(*kind)).collect();
-        let newest = Newest::new(connection, kinds.first().copied(), &mut following);
-        let shared =
-            Arc::new(Shared { engine, clock, kinds: followed, changed: watch::Sender::new(()), newest });
-        for place in 0..kinds.len() {
-            if let Some(follower) = Follower::new(connection, &shared, place, silence) {
-                following.spawn(follower.run());
-            }
-        }
-        if kinds.is_empty() {
+        let kinds: Box<[Followed]> = sources.iter().map(|(kind, _)| Followed::new(*kind)).collect();
+        let newest = Newest::new(newest, &mut following);
+        let shared = Arc::new(Shared { engine, clock, kinds, changed: watch::Sender::new(()), newest });
+        if sources.is_empty() {
             shared.engine.mark_complete();
+        }
+        for (number, (_, source)) in sources.into_iter().enumerate() {
+            following.spawn(Follower::new(&shared, number, source).run());
         }
         Self { shared, _following: Arc::new(following) }
     }

@@ -6,14 +6,13 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::kinds::Place;
-use crate::call::Resource;
 use crate::connect::Connection;
 
 /// The most callers that wait for one answer. Others do without.
 const MOST: usize = 4_096;
 
 /// See the module.
-pub(super) struct Newest(Option<mpsc::Sender<oneshot::Sender<Option<u64>>>>);
+pub(super) struct Newest(mpsc::Sender<oneshot::Sender<Option<u64>>>);
 
 #[derive(Deserialize)]
 struct List {
@@ -27,42 +26,48 @@ struct Metadata {
 }
 
 impl Newest {
-    /// Asks with a list of this kind. Without a kind there is no answer.
-    pub(super) fn new(connection: &Connection, kind: Option<Kind>, tasks: &mut JoinSet<()>) -> Self {
-        let Some(place) = kind.and_then(Place::of) else { return Self(None) };
+    /// Asks by this.
+    pub(super) fn new<A>(ask: impl FnMut() -> A + Send + 'static, tasks: &mut JoinSet<()>) -> Self
+    where
+        A: Future<Output = Option<u64>> + Send + 'static,
+    {
         let (sender, receiver) = mpsc::channel(MOST);
-        tasks.spawn(answer(connection.clone(), place.resource(0), receiver));
-        Self(Some(sender))
+        tasks.spawn(answer(ask, receiver));
+        Self(sender)
     }
 
     /// The revision that the cluster has now or later. None: it does not answer.
     pub(super) async fn ask(&self) -> Option<u64> {
         let (sender, receiver) = oneshot::channel();
-        self.0.as_ref()?.try_send(sender).ok()?;
+        self.0.try_send(sender).ok()?;
         receiver.await.ok().flatten()
     }
 }
 
-async fn answer(
-    connection: Connection,
-    resource: Resource,
+/// Asks an API server with a list of this kind. Without a kind there is no answer.
+pub(super) async fn of_api(connection: Connection, kind: Option<Kind>) -> Option<u64> {
+    let path = format!("{}?limit=1", Place::of(kind?)?.resource(0).path());
+    let list: Result<List, _> = connection.call(http::Method::GET, &path, None).await;
+    match list {
+        Ok(list) => list.metadata.resource_version.parse().ok(),
+        Err(error) => {
+            tracing::debug!(%error, "the newest revision is not known");
+            None
+        }
+    }
+}
+
+async fn answer<A: Future<Output = Option<u64>>>(
+    mut ask: impl FnMut() -> A,
     mut questions: mpsc::Receiver<oneshot::Sender<Option<u64>>>,
 ) {
-    let path = format!("{}?limit=1", resource.path());
     while let Some(first) = questions.recv().await {
         // All who asked before the request; those who ask meanwhile wait for the next one.
         let mut waiting = vec![first];
         while let Ok(next) = questions.try_recv() {
             waiting.push(next);
         }
-        let list: Result<List, _> = connection.call(http::Method::GET, &path, None).await;
-        let newest = match list {
-            Ok(list) => list.metadata.resource_version.parse().ok(),
-            Err(error) => {
-                tracing::debug!(%error, "the newest revision is not known");
-                None
-            }
-        };
+        let newest = ask().await;
         for asker in waiting {
             // Whoever has gone needs no answer.
             let _ = asker.send(newest);

@@ -33,7 +33,7 @@ pub(super) struct Followed {
     /// No change up to this revision is missing.
     pub(super) revision: AtomicU64,
     pub(super) objects: AtomicU64,
-    /// Objects that cannot be used.
+    /// Objects that exist and cannot be used.
     pub(super) unusable: AtomicU64,
     pub(super) failures: AtomicU64,
 }
@@ -47,9 +47,9 @@ pub struct Standing {
     pub is_listed: bool,
     /// The time since something was heard: a list, a change, or that there was none. None: nothing yet.
     pub age: Option<Duration>,
-    /// The number of objects.
+    /// The number of objects that are part of decisions.
     pub objects: u64,
-    /// The number of objects that cannot be decoded and are not part of any decision.
+    /// The number of objects that exist, cannot be decoded, and are not part of any decision.
     pub unusable: u64,
     /// The number of failed requests since the start.
     pub failures: u64,
@@ -82,7 +82,7 @@ impl Followed {
             is_listed: self.is_listed.load(Ordering::Acquire),
             age: (heard != NEVER).then(|| now.saturating_sub(Duration::from_millis(heard))),
             objects: self.objects.load(Ordering::Relaxed),
-            unusable: self.unusable.load(Ordering::Relaxed),
+            unusable: self.unusable.load(Ordering::Acquire),
             failures: self.failures.load(Ordering::Relaxed),
         }
     }

@@ -97,6 +97,11 @@ pub(crate) fn key_of(text: &[u8]) -> (String, String) {
     (field("/metadata/namespace"), field("/metadata/name"))
 }
 
+/// The name in the metadata of an object.
+pub(crate) fn name_of(object: &Value) -> &str {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
+}
+
 /// A watched resource, with each object as a `T`.
 #[derive(Debug)]
 pub struct Watched<T> {
@@ -134,6 +139,7 @@ pub(crate) struct Texts {
     failures: u32,
     delay: Option<Pin<Box<Sleep>>>,
     revision: u64,
+    newest: u64,
 }
 
 impl std::fmt::Debug for Texts {
@@ -163,6 +169,7 @@ impl Texts {
             failures: 0,
             delay: None,
             revision: 0,
+            newest: 0,
         }
     }
 
@@ -170,6 +177,12 @@ impl Texts {
     /// revisions are no numbers.
     pub(crate) fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// The revision that the server had when the watch last went on after a failure or silence: changes up to it had happened
+    /// meanwhile. 0 if a list has started since.
+    pub(crate) fn newest(&self) -> u64 {
+        self.newest
     }
 
     /// See [`Watched::next`].
@@ -203,11 +216,12 @@ impl Texts {
         self.delay = delay;
     }
 
-    fn read(&mut self, Heard { what, revision }: Heard) -> Event<Bytes> {
+    fn read(&mut self, Heard { what, revision, newest }: Heard) -> Event<Bytes> {
         if !matches!(what, What::Restarted | What::Listed(_)) {
             self.failures = 0;
             self.revision = revision;
         }
+        self.newest = newest;
         match what {
             What::Restarted => Event::Restarted,
             What::Listed(text) => Event::Listed(text),

@@ -31,7 +31,7 @@ const LONGEST_LINE: u64 = 32 << 20;
 /// After this many refusals to resume a watch, it starts over with a list.
 const REFUSALS: u32 = 3;
 
-/// After a watch was silent so often in a row, although the server has something newer, everything is listed.
+/// After watches were silent so often in a row, although the server has something newer, everything is listed.
 const SILENCES: u32 = 2;
 
 /// How much of each object is asked for.
@@ -48,6 +48,8 @@ pub(super) struct Heard {
     pub(super) what: What,
     /// 0 if the server's revisions are no numbers.
     pub(super) revision: u64,
+    /// See [`Texts::newest`](super::Texts::newest).
+    pub(super) newest: u64,
 }
 
 /// See [`Event`](super::Event).
@@ -105,7 +107,9 @@ pub(super) struct Source {
     refusals: u32,
     /// What is heard when the watch goes on after a failure or silence.
     resumed: Option<What>,
-    /// How often in a row nothing arrived on a watch.
+    /// The revision that the server had when the watch last went on.
+    newest: u64,
+    /// How many watches in a row brought nothing for too long.
     silences: u32,
 }
 
@@ -195,6 +199,7 @@ impl Source {
             revision: String::new(),
             refusals: 0,
             resumed: None,
+            newest: 0,
             silences: 0,
         }
     }
@@ -204,7 +209,8 @@ impl Source {
         stream::unfold(self, |mut source| async move {
             let heard = source.next().await;
             let revision = source.revision.parse().unwrap_or(0);
-            Some((heard.map(|what| Heard { what, revision }), source))
+            let newest = source.newest;
+            Some((heard.map(|what| Heard { what, revision, newest }), source))
         })
         .boxed()
     }
@@ -229,7 +235,8 @@ impl Source {
                     }
                     (None, Some(token)) => self.step = Step::Page(Some(token)),
                     (None, None) => {
-                        self.silences = 0;
+                        // A list says nothing about watches: if the next one is silent too, it is listed again at once.
+                        self.silences = self.silences.min(SILENCES.saturating_sub(1));
                         self.step = Step::Watch { is_checked: true };
                         return Ok(What::Synced);
                     }
@@ -279,6 +286,8 @@ impl Source {
             _ => None,
         };
         let goes_on = self.resumed.is_some();
+        // A list, which starts otherwise, has everything.
+        self.newest = newest.filter(|_| goes_on).unwrap_or_default();
         self.step = if goes_on { Step::Watch { is_checked: true } } else { Step::Start };
         Ok(())
     }
@@ -292,8 +301,13 @@ impl Source {
             "watch=true&allowWatchBookmarks=true&resourceVersion={revision}&timeoutSeconds={seconds}"
         );
         let (client, request) = (self.connection.client(), self.request(&query, "PartialObjectMetadata")?);
-        let reader = match timeout(TIMEOUT, client.request_stream(request)).await {
-            Err(_) => return Err(Trouble::late()),
+        let limit = TIMEOUT.min(self.silence);
+        let reader = match timeout(limit, client.request_stream(request)).await {
+            // A watch that is silent from the beginning: a proxy may hold back all of an answer that does not end.
+            Err(_) => {
+                self.silences = self.silences.saturating_add(1);
+                return Ok(());
+            }
             Ok(Ok(reader)) => reader,
             Ok(Err(error)) => {
                 let trouble = Trouble::of(&error);

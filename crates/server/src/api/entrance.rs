@@ -14,8 +14,6 @@ use http::request::Parts;
 use http::{Method, Request, Response};
 use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 
 use super::app::App;
 use super::check::Check;
@@ -28,17 +26,13 @@ use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
 use crate::http::budget::{Budget, Charge};
 use crate::http::limits::Limits;
-use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::listener::{Busy, Clients, Connection, Handler};
 use crate::http::request_body;
 use crate::http::status::{Answer, Status};
 
 /// See the module.
 pub(crate) struct Entrance {
-    limits: Limits,
-    held: Arc<Budget>,
-    connections: Gauge,
-    handshake_failures: Counter,
-    closed_for_others: Counter,
+    clients: Clients,
     /// The health checks while the server starts.
     checks: Vec<Check>,
     /// What it waits for: `etcd`.
@@ -56,11 +50,7 @@ impl Entrance {
         waits_for: &'static str,
     ) -> Self {
         Self {
-            limits,
-            held: Budget::new(limits.held_bytes),
-            connections: metrics.connections.clone(),
-            handshake_failures: metrics.handshake_failures.clone(),
-            closed_for_others: metrics.closed_for_others.clone(),
+            clients: Clients::new(limits, &metrics.connections),
             checks: std::iter::once(Check::ping()).chain(unfinished).collect(),
             waits_for,
             app: OnceLock::new(),
@@ -69,7 +59,7 @@ impl Entrance {
 
     /// The bytes that are held for each caller, before and after the start.
     pub(crate) fn held(&self) -> &Arc<Budget> {
-        &self.held
+        &self.clients.held
     }
 
     /// From now on all requests are answered by this.
@@ -125,24 +115,8 @@ impl Handler for Entrance {
         Peer::new(certificate)
     }
 
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    fn held(&self) -> &Arc<Budget> {
-        &self.held
-    }
-
-    fn connections(&self) -> &Gauge {
-        &self.connections
-    }
-
-    fn handshake_failures(&self) -> &Counter {
-        &self.handshake_failures
-    }
-
-    fn closed_for_others(&self) -> &Counter {
-        &self.closed_for_others
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     // Not an async function: its future would hold its arguments a second time, for each request that is not answered yet.

@@ -22,6 +22,7 @@ use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
 use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
 use crate::authz::secret_alarm::AlarmMetrics;
+use crate::http::listener::ConnectionMetrics;
 use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 use crate::registry::metrics::StoreMetrics;
 
@@ -41,12 +42,8 @@ pub struct Metrics {
     in_flight: Family<RequestKindLabels, Gauge>,
     in_queue: Family<RequestKindLabels, Gauge>,
     watches: Family<RequestLabels, Gauge>,
-    /// The number of open connections.
-    pub connections: Gauge,
-    /// The number of failed handshakes.
-    pub handshake_failures: Counter,
-    /// The number of connections that were closed because there were too many.
-    pub closed_for_others: Counter,
+    /// Those of connections.
+    pub connections: ConnectionMetrics,
     /// Of who asks.
     pub authentication: AuthenticationMetrics,
     /// Of who asks in the name of somebody else.
@@ -111,26 +108,14 @@ impl Default for Metrics {
         let mut registry = Registry::default();
         let requests = Family::<CountLabels, Counter>::default();
         let durations = Durations::new_with_constructor(|| Timing::new(REQUEST_SECONDS));
-        let connections = Gauge::default();
-        let handshake_failures = Counter::default();
-        let closed_for_others = Counter::default();
+        let connections = ConnectionMetrics::default();
         registry.register("apiserver_request", "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code", requests.clone());
         registry.register(
             "apiserver_request_duration_seconds",
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component",
             durations.clone(),
         );
-        registry.register("portcullis_open_connections", "Connections that are open", connections.clone());
-        registry.register(
-            "portcullis_tls_handshake_failures",
-            "Connections that ended in the TLS handshake",
-            handshake_failures.clone(),
-        );
-        registry.register(
-            "portcullis_connections_closed_for_others",
-            "Connections that were closed because their client had most of too many",
-            closed_for_others.clone(),
-        );
+        connections.register(&mut registry, "portcullis", "open_connections");
         let terminations = Family::<TerminationLabels, Counter>::default();
         let in_flight = Family::<RequestKindLabels, Gauge>::default();
         let in_queue = Family::<RequestKindLabels, Gauge>::default();
@@ -187,8 +172,6 @@ impl Default for Metrics {
             in_queue,
             watches,
             connections,
-            handshake_failures,
-            closed_for_others,
             features,
             health: HealthMetrics::default(),
             webhooks,

@@ -90,7 +90,7 @@ pub(super) async fn forward(
     let account = forwarding.account;
     let place = match protocol {
         Some(_) => guard.tunnels.charge(account, 1),
-        None => guard.held.charge(account, CONNECTION_BYTES),
+        None => guard.clients.held.charge(account, CONNECTION_BYTES),
     };
     let Some(place) = place else { return too_many() };
     let kubelet = &guard.parts.kubelet;

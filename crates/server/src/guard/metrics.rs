@@ -12,6 +12,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use crate::audit::SinkMetrics;
+use crate::http::listener::ConnectionMetrics;
 use crate::metrics::{Durations, Timing, process};
 
 /// Seconds until the response headers: from a tenth of a millisecond to ten seconds.
@@ -92,12 +93,8 @@ struct ReasonLabels {
 pub struct GuardMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Durations<EndpointLabels>,
-    /// The number of open connections.
-    pub connections: Gauge,
-    /// The number of failed handshakes.
-    pub handshake_failures: Counter,
-    /// The number of connections that were closed because there were too many.
-    pub closed_for_others: Counter,
+    /// Those of connections.
+    pub connections: ConnectionMetrics,
     /// The number of open upgraded streams.
     pub(crate) streams: Gauge,
     /// The number of upgraded streams that the guard has closed.
@@ -111,9 +108,7 @@ impl Default for GuardMetrics {
         Self {
             requests: Family::default(),
             seconds: Durations::new_with_constructor(|| Timing::new(SECONDS)),
-            connections: Gauge::default(),
-            handshake_failures: Counter::default(),
-            closed_for_others: Counter::default(),
+            connections: ConnectionMetrics::default(),
             streams: Gauge::default(),
             closed_streams: Family::default(),
             log: SinkMetrics::new(Counter::default()),
@@ -131,17 +126,7 @@ impl GuardMetrics {
             "Seconds until the head of the answer",
             self.seconds.clone(),
         );
-        registry.register("portcullis_guard_connections", "Connections open", self.connections.clone());
-        registry.register(
-            "portcullis_guard_tls_handshake_failures",
-            "Connections that never got through the handshake",
-            self.handshake_failures.clone(),
-        );
-        registry.register(
-            "portcullis_guard_connections_closed_for_others",
-            "Connections that were closed because their client had most of too many",
-            self.closed_for_others.clone(),
-        );
+        self.connections.register(registry, "portcullis_guard", "connections");
         registry.register(
             "portcullis_guard_streams",
             "Streams of exec, attach and port-forward that are open",

@@ -24,8 +24,6 @@ use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
 use policy::kubelet_api::{KubeletRequest, Route};
 use portcullis_apimachinery::target::Target;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 
 use self::access_log::Record;
 use self::authorization::Refused;
@@ -36,9 +34,8 @@ use crate::authn::{Peer, is_anonymous};
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Budget, Charge};
-use crate::http::limits::Limits;
-use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::budget::Charge;
+use crate::http::listener::{Busy, Clients, Connection, Handler};
 use crate::http::request_body;
 use crate::http::status::Answer;
 
@@ -52,24 +49,8 @@ impl Handler for Guard {
         Peer::new(certificate)
     }
 
-    fn limits(&self) -> &Limits {
-        &self.parts.limits
-    }
-
-    fn held(&self) -> &Arc<Budget> {
-        &self.held
-    }
-
-    fn connections(&self) -> &Gauge {
-        &self.parts.metrics.connections
-    }
-
-    fn handshake_failures(&self) -> &Counter {
-        &self.parts.metrics.handshake_failures
-    }
-
-    fn closed_for_others(&self) -> &Counter {
-        &self.parts.metrics.closed_for_others
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn answer(

@@ -17,6 +17,7 @@ use crate::authn::delegated::Delegated;
 use crate::http::body::Body;
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
+use crate::http::listener::Clients;
 use crate::http::status::Answer;
 
 /// The maximum number of tunnels of one account.
@@ -53,8 +54,7 @@ pub struct Parts {
 pub struct Guard {
     pub(super) parts: Parts,
     pub(super) router: Router,
-    /// What each caller makes the guard hold.
-    pub(super) held: Arc<Budget>,
+    pub(super) clients: Clients,
     /// The open tunnels of each caller. A tunnel counts as one.
     pub(super) tunnels: Arc<Budget>,
 }
@@ -63,8 +63,8 @@ impl Guard {
     /// Creates a guard.
     pub fn new(parts: Parts) -> Self {
         let router = Router::new(parts.debugging_handlers);
-        let held = Budget::new(parts.limits.held_bytes);
-        Self { parts, router, held, tunnels: Budget::new(TUNNELS) }
+        let clients = Clients::new(parts.limits, &parts.metrics.connections);
+        Self { parts, router, clients, tunnels: Budget::new(TUNNELS) }
     }
 }
 

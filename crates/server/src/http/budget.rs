@@ -12,7 +12,7 @@ use super::account::{Account, ByAccount};
 const REQUEST_BYTES: usize = 16 * 1024;
 
 /// The bytes that are held for each account.
-pub struct Budget {
+pub(crate) struct Budget {
     /// The maximum for one account. In bytes.
     limit: usize,
     held: Mutex<ByAccount<Held>>,

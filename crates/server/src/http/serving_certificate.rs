@@ -10,8 +10,8 @@ use pki::KeyPair;
 use pki::key::KeyError;
 use pki::tls::{ServerTls, TlsError};
 
-/// The interval at which the files are checked.
-pub const INTERVAL: Duration = Duration::from_secs(60);
+/// The interval at which the files are checked, as that of other files.
+pub const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The certificate and key files.
 pub struct ServingCertificate {

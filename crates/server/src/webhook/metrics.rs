@@ -12,11 +12,12 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetri
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use super::shadow_metrics::Counts;
 use crate::authz::secret_alarm::AlarmMetrics;
+use crate::http::listener::ConnectionMetrics;
 use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
@@ -168,12 +169,8 @@ pub struct WebhookMetrics {
     unknown: Counter,
     /// The number of callers without valid credentials.
     pub(super) refused_callers: Counter,
-    /// The number of open connections.
-    pub(super) connections: Gauge,
-    /// The number of failed handshakes.
-    pub(super) handshake_failures: Counter,
-    /// The number of connections that were closed because there were too many.
-    pub(super) closed_for_others: Counter,
+    /// Those of connections.
+    pub(super) connections: ConnectionMetrics,
     features: FeatureMetrics,
     /// Of the file of deny rules.
     pub deny_rules: ReloadMetrics,
@@ -193,9 +190,7 @@ impl WebhookMetrics {
             unreadable: Family::default(),
             unknown: Counter::default(),
             refused_callers: Counter::default(),
-            connections: Gauge::default(),
-            handshake_failures: Counter::default(),
-            closed_for_others: Counter::default(),
+            connections: ConnectionMetrics::default(),
             features,
             deny_rules: ReloadMetrics::default(),
             secret_alarm: AlarmMetrics::default(),
@@ -301,17 +296,7 @@ impl WebhookMetrics {
             "Requests without valid credentials",
             self.refused_callers.clone(),
         );
-        registry.register("portcullis_webhook_connections", "Connections open", self.connections.clone());
-        registry.register(
-            "portcullis_webhook_tls_handshake_failures",
-            "Connections that never got through the handshake",
-            self.handshake_failures.clone(),
-        );
-        registry.register(
-            "portcullis_webhook_connections_closed_for_others",
-            "Connections that were closed because their client had most of too many",
-            self.closed_for_others.clone(),
-        );
+        self.connections.register(registry, "portcullis_webhook", "connections");
     }
 }
 
@@ -347,7 +332,7 @@ impl Collector for Standings {
         write(
             "portcullis_webhook_unusable_objects",
             "Objects that cannot be decoded and grant nothing",
-            true,
+            false,
             |standing| Some(number(standing.unusable)),
         )?;
         write(

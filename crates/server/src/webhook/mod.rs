@@ -21,8 +21,6 @@ use http::request::Parts as Head;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 
 use self::metrics::Endpoint;
 use crate::api::large_work::{LARGE, LargeWork};
@@ -30,9 +28,8 @@ use crate::authn::Peer;
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Budget, Charge};
-use crate::http::limits::Limits;
-use crate::http::listener::{Busy, Connection, Handler};
+use crate::http::budget::Charge;
+use crate::http::listener::{Busy, Clients, Connection, Handler};
 use crate::http::request_body;
 use crate::http::status::{Answer, Status, json, json_bytes, page_not_found, text};
 
@@ -46,24 +43,8 @@ impl Handler for Webhook {
         Peer::new(certificate)
     }
 
-    fn limits(&self) -> &Limits {
-        &self.parts.limits
-    }
-
-    fn held(&self) -> &Arc<Budget> {
-        &self.held
-    }
-
-    fn connections(&self) -> &Gauge {
-        &self.parts.metrics.connections
-    }
-
-    fn handshake_failures(&self) -> &Counter {
-        &self.parts.metrics.handshake_failures
-    }
-
-    fn closed_for_others(&self) -> &Counter {
-        &self.parts.metrics.closed_for_others
+    fn clients(&self) -> &Clients {
+        &self.clients
     }
 
     fn answer(

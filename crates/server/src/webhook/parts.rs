@@ -12,8 +12,8 @@ use super::shadow::Shadow;
 use crate::api::large_work::LargeWork;
 use crate::authn::callers::Callers;
 use crate::authz::secret_alarm::SecretAlarm;
-use crate::http::budget::Budget;
 use crate::http::limits::Limits;
+use crate::http::listener::Clients;
 
 /// The parts of a webhook.
 pub struct Parts {
@@ -34,8 +34,7 @@ pub struct Parts {
 /// Answers the reviews of API servers. See the module.
 pub struct Webhook {
     pub(super) parts: Parts,
-    /// What each caller makes the webhook hold.
-    pub(super) held: Arc<Budget>,
+    pub(super) clients: Clients,
     pub(super) large: LargeWork,
     pub(super) shadow: Shadow,
     is_draining: AtomicBool,
@@ -47,9 +46,9 @@ impl Webhook {
     /// # Errors
     /// The system has no threads left.
     pub fn new(parts: Parts) -> io::Result<Self> {
-        let held = Budget::new(parts.limits.held_bytes);
+        let clients = Clients::new(parts.limits, &parts.metrics.connections);
         let shadow = Shadow::start(Arc::clone(&parts.cluster))?;
-        Ok(Self { parts, held, large: LargeWork::default(), shadow, is_draining: AtomicBool::new(false) })
+        Ok(Self { parts, clients, large: LargeWork::default(), shadow, is_draining: AtomicBool::new(false) })
     }
 
     /// Becomes unready, so that callers go elsewhere (BC-7, BC-24). Requests are answered as before.

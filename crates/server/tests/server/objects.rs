@@ -227,7 +227,7 @@ fn a_client_that_goes_away_ends_its_watch() {
     make(&server, "a");
     let mut watch = Watching::start(&server, &format!("{MAPS}?watch=1"));
     watch.next();
-    let open = || server.app.metrics().connections.get();
+    let open = || server.app.metrics().connections.open.get();
     assert_eq!(open(), 1);
     watch.curl.kill().unwrap();
     watch.curl.wait().unwrap();

@@ -4,6 +4,7 @@
 //! lies in etcd.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,8 +26,8 @@ const FIRST: Duration = Duration::from_secs(10);
 
 /// Access to the keys below the prefix. See the module.
 pub struct Direct {
-    client: Client,
-    keys: Keys,
+    pub(super) client: Arc<Client>,
+    pub(super) keys: Keys,
     leases: Leases,
 }
 
@@ -39,15 +40,15 @@ impl std::fmt::Debug for Direct {
 /// A range of keys in etcd, or what is left of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Range {
-    first: Bytes,
+    pub(super) first: Bytes,
     /// The first key behind it.
-    end: Bytes,
+    pub(super) end: Bytes,
 }
 
 /// A key with its value, as they lie in etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    etcd_key: Bytes,
+    pub(super) etcd_key: Bytes,
     /// The key of the store; none for what the layout has no place for.
     pub key: Option<Box<str>>,
     /// The value in the form that [`super::Layout::open`] reads.
@@ -57,6 +58,11 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    pub(super) fn of(keys: &Keys, kv: KeyValue) -> Self {
+        let key = keys.key(&kv.key);
+        Self { key, etcd_key: kv.key, value: kv.value, modified: revision(kv.mod_revision) }
+    }
+
     /// The whole key in etcd. Keys of other programs need not be text.
     #[must_use]
     pub fn etcd_key(&self) -> Cow<'_, str> {
@@ -91,7 +97,7 @@ impl Options {
     /// # Errors
     /// [`StoreError::Refused`] for addresses and certificates that cannot be used.
     pub fn direct(self) -> Result<Direct, StoreError> {
-        let client = Client::new(&self.servers, self.tls, self.requests)?;
+        let client = Arc::new(Client::new(&self.servers, self.tls, self.requests)?);
         let keys = Keys { prefix: self.prefix, layout: self.layout };
         Ok(Direct { client, keys, leases: Leases::default() })
     }
@@ -155,7 +161,7 @@ impl Direct {
             first: Bytes::from([&last.key[..], &[0]].concat()),
             end: range.end.clone(),
         });
-        Ok(Page { found: answer.kvs.into_iter().map(|kv| self.sealed(kv)).collect(), rest })
+        Ok(Page { found: answer.kvs.into_iter().map(|kv| Sealed::of(&self.keys, kv)).collect(), rest })
     }
 
     /// The newest value of a key of the store.
@@ -165,7 +171,7 @@ impl Direct {
     pub async fn get(&self, key: &str) -> Result<Option<Sealed>, StoreError> {
         let request = RangeRequest::of(self.keys.of(key)?);
         let answer = self.client.range(request, NO_RESOURCE, WITHIN).await?;
-        Ok(answer.kvs.into_iter().next().map(|kv| self.sealed(kv)))
+        Ok(answer.kvs.into_iter().next().map(|kv| Sealed::of(&self.keys, kv)))
     }
 
     /// Writes all or nothing, at most [`Direct::MOST_CHANGES`]. Returns false if a condition did not hold. This can also mean
@@ -192,11 +198,6 @@ impl Direct {
             request.success.push(RequestOp { request: Some(Request::Put(put)) });
         }
         Ok(self.client.repeatable(request, WITHIN).await?.succeeded)
-    }
-
-    fn sealed(&self, kv: KeyValue) -> Sealed {
-        let key = self.keys.key(&kv.key);
-        Sealed { key, etcd_key: kv.key, value: kv.value, modified: revision(kv.mod_revision) }
     }
 }
 

@@ -11,12 +11,13 @@
 //!   that must not be made on memory that etcd has not confirmed for too long.
 //! - `past` lists revisions that memory has forgotten and etcd has not.
 //! - `compaction` and `leases` are the upkeep that servers share with kube-apiservers.
-//! - `direct` reads and writes without all this, for programs that are no servers.
+//! - `direct` reads and writes without all this, for programs that are no servers, and `changes` follows a range.
 //!
 //! Keys outside of the layout are never read into memory and never written. A value that cannot be read is logged, and its
 //! key counts as absent, except that [`Store::get`] says so (ET-12).
 
 mod certificates;
+mod changes;
 mod client;
 mod commit;
 mod compaction;
@@ -41,6 +42,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 pub use self::certificates::{LiveTls, Tls};
+pub use self::changes::{Changed, Changes, ChangesEnded};
 pub use self::direct::{Change, Direct, Page, Range, Sealed};
 pub use self::layout::{GroupResource, Layout, Opened};
 pub use self::options::{Options, RequestObserver};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use portcullis_store::etcd::{Change, Direct, Options, Range, Sealed};
+use portcullis_store::etcd::{Change, Changed, ChangesEnded, Direct, Options, Range, Sealed};
 use portcullis_store::{Revision, StoreError, Value};
 use portcullis_testkit::etcd::Etcd as Server;
 
@@ -119,4 +119,51 @@ async fn a_compacted_revision_and_a_silent_etcd_are_errors_that_say_so() {
     let nobody = Options::new(vec!["http://127.0.0.1:1".to_owned()], Arc::new(Plain)).direct().unwrap();
     let error = nobody.newest(&nobody.everything()).await.unwrap_err();
     assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn changes_follow_a_list_without_a_gap_until_they_are_compacted() {
+    let etcd = Server::start();
+    let direct = direct(&etcd);
+    etcd.put("/registry/pods/a", b"|first");
+    let range = direct.below("pods");
+    let (at, count) = direct.newest(&range).await.unwrap();
+    assert_eq!(count, 1);
+    etcd.put("/registry/pods/a", b"|second");
+    etcd.put("/registry/podsmore/x", b"|of another range");
+    etcd.put("/registry/pods/b", b"|new");
+    etcd.etcdctl(["del", "/registry/pods/a"]).ok();
+
+    let mut changes = direct.changes(&range, at).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        for changed in changes.next().await.unwrap() {
+            let (what, sealed) = match changed {
+                Changed::Written(sealed) => ("written", sealed),
+                Changed::Removed(sealed) => ("removed", sealed),
+            };
+            let value = String::from_utf8(sealed.value.to_vec()).unwrap();
+            seen.push((what, sealed.key.unwrap().to_string(), value, sealed.modified.0 - at.0));
+        }
+    }
+    let expected = [
+        ("written", "/pods/a", "|second", 1),
+        ("written", "/pods/b", "|new", 3),
+        ("removed", "/pods/a", "", 4),
+    ];
+    let expected = expected.map(|(what, key, value, after)| (what, key.to_owned(), value.to_owned(), after));
+    assert_eq!(seen, expected);
+    // Later changes arrive as they happen.
+    etcd.put("/registry/pods/c", b"|later");
+    let later = changes.next().await.unwrap();
+    assert!(
+        matches!(&later[..], [Changed::Written(sealed)] if sealed.key.as_deref() == Some("/pods/c")),
+        "{later:?}"
+    );
+
+    etcd.etcdctl(["compact", &(at.0 + 4).to_string()]).ok();
+    let mut old = direct.changes(&range, at).await.unwrap();
+    assert_eq!(old.next().await, Err(ChangesEnded::Compacted));
+    let mut new = direct.changes(&range, Revision(at.0 + 4)).await.unwrap();
+    assert_eq!(new.next().await.unwrap(), later);
 }

@@ -32,12 +32,15 @@ use crate::limit_flags::duration;
 use crate::logging::{LoggingFormat, log};
 use crate::serving::serving;
 use crate::signals::StopSignals;
+use crate::store_flags::EtcdSourceFlags;
 use crate::{kubeconfig, memory, open_files};
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
   portcullis webhook --kubeconfig webhook.kubeconfig --tls-cert-file tls.crt --tls-private-key-file tls.key \\
     --client-ca-file ca.crt --allowed-names kube-apiserver
+  portcullis webhook --etcd-servers https://127.0.0.1:2379 --etcd-cafile ca.crt --etcd-certfile etcd.crt \\
+    --etcd-keyfile etcd.key --tls-cert-file tls.crt --tls-private-key-file tls.key
   portcullis webhook --state cluster.json --tls-cert-file tls.crt --tls-private-key-file tls.key
   portcullis webhook rbac | kubectl apply -f -";
 
@@ -59,6 +62,9 @@ pub(super) struct RunArgs {
 
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    etcd: EtcdSourceFlags,
 
     #[command(flatten)]
     callers: CallerFlags,
@@ -245,25 +251,42 @@ fn callers(flags: &CallerFlags) -> Result<(Arc<Callers>, CallerFiles), Failure> 
     Ok((Arc::new(callers), files))
 }
 
-/// The objects of files, or a cluster that is followed.
+/// The objects of files, or a cluster that is followed: by its API server, or its etcd.
 async fn cluster(args: &RunArgs, config: EngineConfig, tasks: &mut JoinSet<()>) -> Result<Cluster, Failure> {
-    if !args.engine.state.is_empty() {
-        if args.kubeconfig.is_some() || args.context.is_some() {
-            return Err(Failure::input("--state and --kubeconfig name two states: leave one of them out"));
-        }
+    let has_kubeconfig = args.kubeconfig.is_some() || args.context.is_some();
+    let is_fixed = !args.engine.state.is_empty();
+    if [has_kubeconfig, is_fixed, args.etcd.etcd.is_given()].into_iter().filter(|given| *given).count() > 1 {
+        return Err(Failure::input(
+            "--state, --kubeconfig and --etcd-servers name several states: leave all but one out",
+        ));
+    }
+    if is_fixed {
         let (engine, _) = load(config, &args.engine.state)?;
         return Ok(Cluster::Fixed(Box::new(engine)));
     }
-    let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
-        .await
-        .map_err(Failure::input)?;
-    tasks.spawn(kubeconfig::refresh(connection.clone()));
     let engine = Arc::new(LiveEngine::new(&config).map_err(Failure::input)?);
     let kinds = Following::kinds(&config);
     let KnowledgeFlags { wait_for_graph, max_staleness } = args.knowledge;
     let clock = Arc::new(SystemClock::new());
     // A quiet kind is heard of in time.
-    let feed = Feed::follow(&connection, &kinds, Arc::clone(&engine), clock, max_staleness / 3);
+    let silence = max_staleness / 3;
+    let feed = match args.etcd.content().await? {
+        Some(content) => {
+            let (etcd, reloading) = content.follow()?;
+            tasks.spawn(reloading);
+            let source = |kind: &Kind| Ok::<_, Failure>((*kind, etcd.source(*kind, silence)?));
+            let sources = kinds.iter().map(source).collect::<Result<_, _>>()?;
+            let first = kinds.first().copied();
+            Feed::of(sources, move || etcd.clone().newest(first), Arc::clone(&engine), clock)
+        }
+        None => {
+            let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
+                .await
+                .map_err(Failure::input)?;
+            tasks.spawn(kubeconfig::refresh(connection.clone()));
+            Feed::follow(&connection, &kinds, Arc::clone(&engine), clock, silence)
+        }
+    };
     let following = Following::new((engine, &config), feed, max_staleness, wait_for_graph);
     Ok(Cluster::Followed(following))
 }

@@ -8,15 +8,13 @@ use http::header::RETRY_AFTER;
 use http::{HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pki::UnverifiedCertificate;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 
+use super::clients::Clients;
 use super::connection::Connection;
 use super::table::http2_bytes;
 use crate::http::activity::{OpenStream, Sending};
 use crate::http::body::{Body, Sent};
-use crate::http::budget::{Budget, Charge, head_size};
-use crate::http::limits::Limits;
+use crate::http::budget::{Charge, head_size};
 
 /// Answers the requests that a [`Server`](super::Server) receives.
 pub trait Handler: Send + Sync + 'static {
@@ -27,20 +25,8 @@ pub trait Handler: Send + Sync + 'static {
     /// has the certificate's key.
     fn peer(&self, certificate: Option<UnverifiedCertificate>) -> Self::Peer;
 
-    /// The limits of one client.
-    fn limits(&self) -> &Limits;
-
-    /// Connections that are open.
-    fn connections(&self) -> &Gauge;
-
-    /// Returns the counter of failed handshakes.
-    fn handshake_failures(&self) -> &Counter;
-
-    /// Returns the counter of connections that were closed for others.
-    fn closed_for_others(&self) -> &Counter;
-
-    /// What each caller makes the server hold.
-    fn held(&self) -> &Arc<Budget>;
+    /// The limits of its clients, and what is counted of them.
+    fn clients(&self) -> &Clients;
 
     /// Answers one request, which is charged to the account of the connection.
     fn answer(
@@ -65,13 +51,13 @@ pub(super) fn answer<H: Handler>(
         let (stream, most) = OpenStream::count(&connection.activity);
         match connection.place.is_known() {
             true => most.into_iter().for_each(|most| connection.place.streams(most)),
-            false => connection.place.holds(http2_bytes(handler.limits(), received)),
+            false => connection.place.holds(http2_bytes(&handler.clients().limits, received)),
         }
         stream
     });
     let size = head_size(request.headers(), request.uri());
     // On the heap: a request that is not looked at must take as little as possible.
-    let charge = handler.held().charge(connection.place.charged(), size);
+    let charge = handler.clients().held.charge(connection.place.charged(), size);
     let answering =
         charge.map(|charge| Box::pin(Arc::clone(handler).answer(Arc::clone(connection), request, charge)));
     let connection = Arc::clone(connection);

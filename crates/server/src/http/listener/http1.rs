@@ -42,7 +42,7 @@ pub(super) async fn serve<H: Handler>(
     mut wire: Wire<H::Peer>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let idle = handler.limits().idle;
+    let idle = handler.clients().limits.idle;
     loop {
         // On the heap, so that it can be freed while the connection is idle.
         let ended = Box::pin(speak(handler, connection, wire, &mut stopping)).await;
@@ -74,7 +74,7 @@ async fn speak<H: Handler>(
     wire: Wire<H::Peer>,
     stopping: &mut watch::Receiver<bool>,
 ) -> Ended<H::Peer> {
-    let limits = *handler.limits();
+    let limits = handler.clients().limits;
     let activity = &connection.activity;
     // Partial headers that were read again must not get the full timeout each time.
     let mut may_rest = !wire.is_rewound();

@@ -3,6 +3,7 @@
 //! It knows nothing of what is asked or by whom: a [`Handler`] answers, and keeps what it wants to know of each
 //! connection.
 
+mod clients;
 mod connection;
 mod handler;
 mod http1;
@@ -12,6 +13,7 @@ mod table;
 mod tunnel;
 mod wire;
 
+pub use self::clients::{Clients, ConnectionMetrics};
 pub(crate) use self::connection::Busy;
 pub use self::connection::Connection;
 pub use self::handler::Handler;

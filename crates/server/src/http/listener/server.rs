@@ -87,9 +87,9 @@ impl<H: Handler> Server<H> {
 
     /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let limits = *self.handler.limits();
+        let limits = self.handler.clients().limits;
         let acceptor = TlsAcceptor::from(self.tls.config());
-        let closed = self.handler.closed_for_others().clone();
+        let closed = self.handler.clients().metrics.closed_for_others.clone();
         let table = ConnectionTable::new(limits.connections, limits.stranger_bytes, closed);
         let handshakes = handshakes();
         let (stopping, is_stopping) = watch::channel(false);
@@ -201,10 +201,10 @@ async fn serve_guest<H: Handler>(
     }
     // On the heap, so that it is freed: a handshake is short, and a connection may be long.
     let Some(stream) = Box::pin(shake_hands(&**handler, acceptor, stream, guest)).await else {
-        handler.handshake_failures().inc();
+        handler.clients().metrics.handshake_failures.inc();
         return;
     };
-    let _open = Counted::new(handler.connections());
+    let _open = Counted::new(&handler.clients().metrics.open);
     run(handler, stream, guest, stopping).await;
 }
 
@@ -221,7 +221,7 @@ async fn shake_hands<H: Handler>(
         guest.place.holds(TLS_BYTES);
         paced(&guest.handshakes, account, acceptor.accept(stream)).await
     };
-    match timeout(handler.limits().handshake, shaking).await {
+    match timeout(handler.clients().limits.handshake, shaking).await {
         Ok(None) => None,
         Ok(Some(Ok(mut stream))) => {
             stream.get_mut().1.set_buffer_limit(Some(TLS_BUFFER));
@@ -257,7 +257,7 @@ async fn run<H: Handler>(
     });
     let wire = Wire::new(stream, Arc::clone(&connection));
     if is_http2 {
-        guest.place.holds(http2_bytes(handler.limits(), 0));
+        guest.place.holds(http2_bytes(&handler.clients().limits, 0));
         Box::pin(serve_http2(handler, &connection, wire, stopping)).await;
     } else {
         http1::serve(handler, &connection, wire, stopping).await;
@@ -272,7 +272,7 @@ async fn serve_http2<H: Handler>(
     wire: Wire<H::Peer>,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let limits = *handler.limits();
+    let limits = handler.clients().limits;
     let service = {
         let (handler, connection) = (Arc::clone(handler), Arc::clone(connection));
         service_fn(move |request| handler::answer(&handler, &connection, request))

@@ -8,6 +8,7 @@
 //! Reading never writes. What is not served in etcd is counted and never touched. Nothing here prints or reads flags.
 
 mod decided;
+mod follow;
 mod path;
 mod rewrite;
 mod source;
@@ -30,6 +31,7 @@ use crate::encryption::EncryptionConfig;
 pub use bytes::Bytes;
 
 pub use self::decided::Decided;
+pub use self::follow::{Etcd, EtcdSource};
 pub use self::path::{key_of, path_of};
 pub use self::rewrite::Rewritten;
 pub use self::source::{Item, Source, resource};
