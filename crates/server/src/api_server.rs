@@ -21,6 +21,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use crate::admission::AdmissionPlugins;
 use crate::api::app::{App, AppConfig};
 use crate::api::check::Check;
+use crate::api::filter_lists::FilterLists;
 use crate::api::entrance::Entrance;
 use crate::api::route::Probe;
 use crate::api::server_metrics::Metrics;
@@ -83,6 +84,8 @@ pub struct Config {
     /// The address at which the cluster reaches the server (`--advertise-address`). If none is named, the one that it
     /// listens on, unless that is a loopback address or all addresses.
     pub advertise_address: Option<IpAddr>,
+    /// Who gets filtered lists (`--filter-lists`, `--filter-lists-for`).
+    pub filter_lists: FilterLists,
     /// The resource limits.
     pub limits: Limits,
     /// The optional API versions that are enabled (`--runtime-config`).
@@ -135,6 +138,7 @@ impl Default for Config {
             secure_port: 6443,
             serving_certificate: None,
             advertise_address: None,
+            filter_lists: FilterLists::default(),
             limits: Limits::default(),
             runtime_config: RuntimeConfig::default(),
             metrics: Metrics::default(),
@@ -437,6 +441,9 @@ impl ApiServer {
             )
             .await?;
             let Cluster { backend, engine, right_changes, .. } = cluster;
+            if config.filter_lists.is_on() {
+                right_changes.remember(engine.graph(), backend.revision());
+            }
             bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
             reloading.spawn(store_size::follow(
                 Arc::clone(&backend),
@@ -520,6 +527,7 @@ impl ApiServer {
                     .chain(steps(config.engine.default_policy).map(Check::done_at_start))
                     .chain(config.checks)
                     .collect(),
+                filter_lists: config.filter_lists,
                 held: Arc::clone(entrance.held()),
                 kinds: config.kinds,
                 limits: config.limits,
