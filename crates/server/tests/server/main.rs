@@ -21,6 +21,7 @@ mod discovery;
 mod encryption;
 mod ended_rights;
 mod example_kind;
+mod filtered_lists;
 mod first_start;
 mod freshness;
 mod garbage;
