@@ -2,29 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::{scope, sleep};
+use std::sync::Mutex;
+use std::thread::scope;
 use std::time::Duration;
 
 use portcullis_server::api::filter_lists::FilterLists;
 use portcullis_server::http::limits::Limits;
 use portcullis_testkit::etcd::Etcd;
-use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::https::Client;
 use portcullis_testkit::mutate::Random;
-use portcullis_testkit::{tool, wait};
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::common::{Setup, Started, start_with};
+use crate::common::{Identity, Setup, Started, start_with};
 use crate::several_servers;
 
-const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
-const HEADER: &str = "Portcullis-Filter: true";
+pub(crate) const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+pub(crate) const HEADER: &str = "Portcullis-Filter: true";
 const NAMESPACES: [&str; 2] = ["a", "b"];
 const NAMES: [&str; 4] = ["o0", "o1", "o2", "o3"];
 const KINDS: [&str; 2] = ["secrets", "configmaps"];
 const NODES: [&str; 2] = ["n0", "n1"];
 
-fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     Setup {
         is_cluster: true,
         filter_lists: FilterLists::on(vec!["filtered".to_owned()]),
@@ -37,23 +37,23 @@ fn setup() -> Setup {
     }
 }
 
-fn start() -> Started {
+pub(crate) fn start() -> Started {
     start_with(setup())
 }
 
-fn admin(server: &Started) -> Client {
+pub(crate) fn admin(server: &Started) -> Client {
     server.client(&server.admin())
 }
 
-fn in_namespace(namespace: &str, kind: &str) -> String {
+pub(crate) fn in_namespace(namespace: &str, kind: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/{kind}")
 }
 
-fn node(server: &Started, name: &str) -> Client {
+pub(crate) fn node(server: &Started, name: &str) -> Client {
     server.client(&server.user(&format!("system:node:{name}"), &["system:nodes"]))
 }
 
-fn prepare(server: &Started) {
+pub(crate) fn prepare(server: &Started) {
     let mut admin = admin(server);
     for name in NAMESPACES {
         admin.must(201, "POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": name}})));
@@ -67,12 +67,12 @@ fn prepare(server: &Started) {
     }
 }
 
-fn object(kind: &str, name: &str, value: &str) -> Value {
+pub(crate) fn object(kind: &str, name: &str, value: &str) -> Value {
     let data = if kind == "secrets" { "stringData" } else { "data" };
     json!({"metadata": {"name": name}, data: {"k": value}})
 }
 
-fn pod(name: &str, node: &str, secret: &str, config_map: &str) -> Value {
+pub(crate) fn pod(name: &str, node: &str, secret: &str, config_map: &str) -> Value {
     json!({"metadata": {"name": name}, "spec": {
         "nodeName": node,
         "automountServiceAccountToken": false,
@@ -85,12 +85,12 @@ fn subject(kind: &str, name: &str) -> Value {
     json!({"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": name})
 }
 
-fn rule(kind: &str, names: &[&str]) -> Value {
+pub(crate) fn rule(kind: &str, names: &[&str]) -> Value {
     json!({"verbs": ["get"], "apiGroups": [""], "resources": [kind], "resourceNames": names})
 }
 
 /// Grants the rules to a user, in a namespace or in the cluster.
-fn grant(admin: &mut Client, namespace: Option<&str>, name: &str, user: &str, rules: Value) {
+pub(crate) fn grant(admin: &mut Client, namespace: Option<&str>, name: &str, user: &str, rules: Value) {
     let (place, kind, binding) = match namespace {
         Some(namespace) => (format!("{RBAC}/namespaces/{namespace}"), "Role", "rolebindings"),
         None => (RBAC.to_owned(), "ClusterRole", "clusterrolebindings"),
@@ -182,7 +182,7 @@ const VIEWS: [View; 9] = [
     View { name: "nobody", kind: "secrets", namespace: "", label: None, lists: true },
 ];
 
-fn identity(server: &Started, name: &str) -> crate::common::Identity {
+fn identity(server: &Started, name: &str) -> Identity {
     match name {
         "jane" => server.user("jane", &["devs", "filtered"]),
         "joe" | "nobody" => server.user(name, &[]),
@@ -384,7 +384,7 @@ impl Changes {
 fn compare(changed: &Started, followed: &Started, seed: u64, rounds: usize) {
     prepare(changed);
     let is_over = AtomicBool::new(false);
-    let identities: BTreeMap<&str, crate::common::Identity> =
+    let identities: BTreeMap<&str, Identity> =
         VIEWS.iter().map(|view| (view.name, identity(followed, view.name))).collect();
     let followers: Vec<Follower<'_>> = VIEWS
         .iter()

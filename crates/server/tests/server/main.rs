@@ -22,6 +22,7 @@ mod encryption;
 mod ended_rights;
 mod example_kind;
 mod filtered_lists;
+mod filtered_rights;
 mod first_start;
 mod freshness;
 mod garbage;
