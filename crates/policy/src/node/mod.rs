@@ -111,14 +111,13 @@ impl NodeAuthorizer {
 
     /// Where the objects are that a node may get; nowhere for others. The kinds that pods refer to are found through the graph.
     pub fn extent(&self, attributes: &Attributes<'_>) -> Extent {
-        let Some(request) = attributes.resource.filter(|_| NodeIdentity::of(attributes.user).is_some()) else {
+        let Some(request) = attributes.resource.filter(|_| NodeIdentity::of(attributes.user).is_some())
+        else {
             return Extent::default();
         };
         let of_node = match Branch::of(request.group, request.resource, self.gates) {
             Some(Branch::ConfigMapsOrSecrets(kind)) => kind,
-            Some(Branch::GetOnly(
-                kind @ (VertexKind::PersistentVolume | VertexKind::ResourceClaim),
-            )) => kind,
+            Some(Branch::GetOnly(kind @ (VertexKind::PersistentVolume | VertexKind::ResourceClaim))) => kind,
             Some(Branch::PersistentVolumeClaims) => VertexKind::PersistentVolumeClaim,
             Some(Branch::Pods) => VertexKind::Pod,
             Some(Branch::ServiceAccounts) => VertexKind::ServiceAccount,

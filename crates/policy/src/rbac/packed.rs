@@ -59,9 +59,10 @@ impl PackedRules {
     pub(super) fn may_allow(&self, attributes: &Attributes<'_>) -> bool {
         self.rules().any(|rule| {
             verb_matches(&rule, attributes.verb)
-                && attributes.resource.as_ref().is_some_and(|request| {
-                    group_matches(&rule, request) && resource_matches(&rule, request)
-                })
+                && attributes
+                    .resource
+                    .as_ref()
+                    .is_some_and(|request| group_matches(&rule, request) && resource_matches(&rule, request))
         })
     }
 

@@ -5,8 +5,8 @@
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use model::{Key, World};
 use portcullis_policy::graph::{Graph, NodeChanges, VertexError, VertexKind};
@@ -84,11 +84,14 @@ fn assert_equal(graph: &Graph, world: &World) {
         for kind in THROUGH_PODS {
             let found = graph.referred(kind, pods.iter().copied());
             for (namespace, name) in &found {
-                assert!(graph.related(kind, namespace, name, node), "{kind:?} {namespace}/{name}: {world:#?}");
+                assert!(
+                    graph.related(kind, namespace, name, node),
+                    "{kind:?} {namespace}/{name}: {world:#?}"
+                );
             }
-            let due = questions().filter(|(_, of, _, _, by)| (*of, *by) == (kind, node)).filter(
-                |(resource, _, namespace, name, _)| world.related(resource, namespace, name, node),
-            );
+            let due = questions()
+                .filter(|(_, of, _, _, by)| (*of, *by) == (kind, node))
+                .filter(|(resource, _, namespace, name, _)| world.related(resource, namespace, name, node));
             for (_, _, namespace, name, _) in due {
                 let object = (namespace.to_owned(), name.to_owned());
                 assert!(found.contains(&object), "{kind:?} {object:?} of {node}: {world:#?}");

@@ -74,7 +74,12 @@ impl Authorization {
     ///
     /// DIVERGES: Kubernetes refuses. A list that somebody explicitly denies is refused here, too, and so is one of an anonymous
     /// caller. Where a webhook is in the chain, it would have to be asked about each object.
-    pub(super) fn part(&self, user: &Arc<User>, info: &RequestInfo, outcome: &Outcome) -> Option<PartialPermit> {
+    pub(super) fn part(
+        &self,
+        user: &Arc<User>,
+        info: &RequestInfo,
+        outcome: &Outcome,
+    ) -> Option<PartialPermit> {
         if !self.is_divisible(user, info, outcome) {
             return None;
         }

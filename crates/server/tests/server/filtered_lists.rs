@@ -1,8 +1,8 @@
 //! Filtered lists and watches (BC-40, BC-41): what a caller is shown is what it may get by name, at any time, whatever changes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::scope;
 use std::time::Duration;
 
@@ -248,12 +248,13 @@ impl Follower<'_> {
         while !self.is_over.load(Ordering::Relaxed) {
             let start = match &revision {
                 Some(revision) => format!("resourceVersion={revision}"),
-                None => "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned(),
+                None => {
+                    "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=".to_owned()
+                }
             };
             let mut is_initial = revision.is_none();
             let (path, query) = (self.view.collection(), self.view.query());
-            let path =
-                format!("{path}?{query}watch=true&allowWatchBookmarks=true&timeoutSeconds=1&{start}");
+            let path = format!("{path}?{query}watch=true&allowWatchBookmarks=true&timeoutSeconds=1&{start}");
             let mut initial = Objects::new();
             if !is_first {
                 self.received.lock().unwrap().resumes += 1;
@@ -361,7 +362,12 @@ impl Changes {
                 };
             }
             9 | 10 => {
-                let who = self.one(&[("User", "jane"), ("Group", "devs"), ("User", "joe"), ("Group", "system:nodes")]);
+                let who = self.one(&[
+                    ("User", "jane"),
+                    ("Group", "devs"),
+                    ("User", "joe"),
+                    ("Group", "system:nodes"),
+                ]);
                 let of = self.one(&["Role", "Role", "ClusterRole"]);
                 let name = format!("b-{}-{}", who.1.replace(':', "-"), of.to_lowercase());
                 let body = json!({"metadata": {"name": name}, "subjects": [subject(who.0, who.1)],

@@ -226,7 +226,10 @@ fn a_watch_follows_rights_both_ways_and_never_shows_what_came_after_bc_40() {
     grant(&mut admin, Some("b"), "two", "jane", json!([rule("configmaps", &["n"])]));
     let mut events = jane(&server).watch(&format!("{MAPS}?watch=true&timeoutSeconds=60")).unwrap();
     let first = [next(&mut events), next(&mut events)];
-    assert!(first.contains(&told("ADDED", "m", "1")) && first.contains(&told("ADDED", "n", "kept")), "{first:?}");
+    assert!(
+        first.contains(&told("ADDED", "m", "1")) && first.contains(&told("ADDED", "n", "kept")),
+        "{first:?}"
+    );
 
     let role = format!("{RBAC}/namespaces/a/roles/one");
     let of = |names: &[&str]| json!({"metadata": {"name": "one"}, "rules": [rule("configmaps", names)]});
@@ -267,10 +270,12 @@ fn a_node_is_woken_by_its_own_secrets_only_bc_41() {
         make(&mut admin, "a", "secrets", name, "1");
     }
     let body = pod("p", "n0", "mine", "map");
-    let mut events = node(&server, "n0").header(HEADER).watch(&format!("{SECRETS}?watch=true&timeoutSeconds=60")).unwrap();
+    let mut events =
+        node(&server, "n0").header(HEADER).watch(&format!("{SECRETS}?watch=true&timeoutSeconds=60")).unwrap();
     let scans = || {
         let metrics = server.app.metrics().render().unwrap();
-        let line = metrics.lines().find_map(|line| line.strip_prefix("portcullis_filtered_watch_scans_total "));
+        let line =
+            metrics.lines().find_map(|line| line.strip_prefix("portcullis_filtered_watch_scans_total "));
         line.unwrap().parse::<u64>().unwrap()
     };
     admin.must(201, "POST", &in_namespace("a", "pods"), Some(&body));
@@ -304,7 +309,8 @@ fn a_watch_of_a_part_ends_with_the_credentials_bc_40() {
     let token = admin.must(201, "POST", &format!("{account}/robot/token"), Some(&json!({"spec": {}})));
     let token = token["status"]["token"].as_str().unwrap();
     let identity = portcullis_testkit::https::Identity::with_token(&server.dir.join("ca.crt"), token);
-    let events = Client::new(server.address, &identity).header(HEADER).watch(&format!("{MAPS}?watch=true")).unwrap();
+    let events =
+        Client::new(server.address, &identity).header(HEADER).watch(&format!("{MAPS}?watch=true")).unwrap();
     admin.must(200, "DELETE", &format!("{account}/robot"), None);
     assert_eq!(events.count(), 0, "it ends");
 }
@@ -327,7 +333,14 @@ fn kubectl_shows_the_part_to_members_of_the_group_bc_40() {
         command.arg("--client-key").arg(&identity.key);
         command.arg("--kubeconfig").arg("/dev/null");
         command.arg("--cache-dir").arg(server.dir.join("cache"));
-        let words = ["get", "secrets", "-A", "--no-headers", "-o", "custom-columns=:.metadata.namespace,:.metadata.name"];
+        let words = [
+            "get",
+            "secrets",
+            "-A",
+            "--no-headers",
+            "-o",
+            "custom-columns=:.metadata.namespace,:.metadata.name",
+        ];
         Finished::of(command.args(words))
     };
     let shown = kubectl(&["filtered"]);
@@ -350,7 +363,8 @@ rules:
     jane(&server).must(200, "GET", SECRETS, None);
     server.client(&server.admin()).header(HEADER).must(200, "GET", SECRETS, None);
     let found = server.audited();
-    let events = found.iter().filter(|event| event["requestURI"] == SECRETS && event["stage"] == "ResponseComplete");
+    let events =
+        found.iter().filter(|event| event["requestURI"] == SECRETS && event["stage"] == "ResponseComplete");
     let annotations: Vec<_> = events.map(|event| &event["annotations"]).collect();
     let [part, whole] = annotations[..] else { panic!("{annotations:?}") };
     assert_eq!(part["portcullis.dev/filtered"], "true");

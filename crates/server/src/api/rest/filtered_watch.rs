@@ -276,7 +276,9 @@ impl Stream {
             if revision <= self.position {
                 continue;
             }
-            let Some(key) = entry.as_ref().or(previous.as_ref()).map(|entry| entry.key.clone()) else { continue };
+            let Some(key) = entry.as_ref().or(previous.as_ref()).map(|entry| entry.key.clone()) else {
+                continue;
+            };
             let shown = match entry.as_deref().map(|entry| self.filtered.shows(entry)).transpose() {
                 Ok(shown) => shown.unwrap_or_default(),
                 Err(status) => return self.fail(status),
@@ -346,7 +348,8 @@ impl Stream {
     fn difference(&self, mut found: Vec<Arc<Entry>>) -> VecDeque<Item> {
         let there: HashMap<&str, Revision> = found.iter().map(|entry| (&*entry.key, entry.created)).collect();
         let gone = self.sent.iter().filter(|(key, sent)| there.get(&***key) != Some(&sent.created));
-        let gone = gone.map(|(key, _)| Item::State { key: key.clone(), entry: None, revision: self.position });
+        let gone =
+            gone.map(|(key, _)| Item::State { key: key.clone(), entry: None, revision: self.position });
         let mut items: VecDeque<Item> = gone.collect();
         found.retain(|entry| {
             let sent = self.sent.get(&entry.key);
@@ -363,8 +366,9 @@ impl Stream {
 
     /// Goes on after a revision at which the client has listed what it could get.
     async fn go_on_after(&mut self, revision: Revision) -> Result<(), Status> {
-        let expired =
-            || Status::expired("too old resource version: what the caller may get has changed since: list again");
+        let expired = || {
+            Status::expired("too old resource version: what the caller may get has changed since: list again")
+        };
         if !self.filtered.continues(revision) {
             self.fail(expired());
             return Ok(());
@@ -455,9 +459,11 @@ impl Stream {
             }
         };
         let known = self.sent.get(&key).map(|sent| (sent.created, sent.modified));
-        let is_gone = known.is_some_and(|(created, _)| entry.as_ref().is_none_or(|entry| entry.created != created));
+        let is_gone =
+            known.is_some_and(|(created, _)| entry.as_ref().is_none_or(|entry| entry.created != created));
         let removed = if is_gone { Some(self.removed(&key, revision)?) } else { None };
-        let Some(entry) = entry.filter(|entry| known.is_none_or(|(_, modified)| modified < entry.modified)) else {
+        let Some(entry) = entry.filter(|entry| known.is_none_or(|(_, modified)| modified < entry.modified))
+        else {
             return Ok([removed, None]);
         };
         let kind = if known.is_some() && !is_gone { "MODIFIED" } else { "ADDED" };
@@ -473,7 +479,8 @@ impl Stream {
     /// 410 if the store no longer has that state, which is so only if the client is about to lose its place anyway.
     fn removed(&mut self, key: &str, revision: Revision) -> Result<Bytes, Status> {
         let last = self.forget(key).and_then(|sent| sent.entry.upgrade());
-        let last = last.ok_or_else(|| Status::expired("too old resource version: the client reads too slowly"))?;
+        let last =
+            last.ok_or_else(|| Status::expired("too old resource version: the client reads too slowly"))?;
         let resource = self.filtered.resource();
         let object = storage::at_revision(resource, &storage::served(resource, &last.value)?, revision);
         self.writer.object("DELETED", &object)
