@@ -17,6 +17,7 @@ pub mod controller_flags;
 pub mod engine_flags;
 pub mod etcd_flags;
 pub mod failure;
+pub mod filter_flags;
 mod health;
 pub mod kube_apiserver_flags;
 mod kubeconfig;

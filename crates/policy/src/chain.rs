@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use crate::abac::AbacPolicyFile;
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::deny::DenyAuthorizer;
+use crate::extent::Extent;
 use crate::node::NodeAuthorizer;
 use crate::rbac::RbacIndex;
 use crate::request::{Attributes, User};
@@ -127,6 +128,18 @@ impl Member {
             Self::LiveRbac(rbac) => read(rbac).authorize(attributes),
             Self::Webhook => return None,
         })
+    }
+
+    /// Where the objects are that this member may allow a user to get. A webhook says nothing here.
+    pub(crate) fn extent(&self, attributes: &Attributes<'_>) -> Extent {
+        match self {
+            // The lines of a policy file are not looked through: it may allow any object.
+            Self::Abac(_) | Self::AlwaysAllow => Extent::everywhere(),
+            Self::AlwaysDeny | Self::Deny(_) | Self::Webhook => Extent::default(),
+            Self::Node(node) => node.extent(attributes),
+            Self::Rbac(rbac) => rbac.extent(attributes),
+            Self::LiveRbac(rbac) => read(rbac).extent(attributes),
+        }
     }
 
     /// Lists the rules of a user, as far as this member knows them (RB-42).
@@ -370,7 +383,7 @@ impl Chain {
 
     /// Returns whether the user is allowed before any member is called (AC-63).
     #[inline]
-    fn is_first(&self, attributes: &Attributes<'_>) -> bool {
+    pub(crate) fn is_first(&self, attributes: &Attributes<'_>) -> bool {
         self.masters_first && attributes.user.in_group(MASTERS_GROUP)
     }
 

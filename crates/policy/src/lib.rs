@@ -158,6 +158,7 @@ pub mod chain;
 pub mod decision;
 pub mod deny;
 pub mod engine;
+pub mod extent;
 pub mod features;
 pub mod graph;
 pub mod identity;

@@ -318,6 +318,15 @@ proptest! {
             let model = if is_nobody { Err(BTreeSet::new()) } else { cluster.decide(&attributes) };
             prop_assert_eq!(decided(&index, &attributes), model.clone(), "{:?}", attributes);
             prop_assert_eq!(decided(&rebuilt, &attributes), model.clone(), "{:?}", attributes);
+            // BC-40: whatever is allowed lies where it is looked for, from everywhere or from its namespace.
+            if let (Ok(()), Some(request)) = (&model, resource) {
+                for from in ["", request.namespace] {
+                    let question = ResourceRequest { namespace: from, name: "", ..request };
+                    let extent = index.extent(&Attributes { resource: Some(question), ..attributes });
+                    let is_inside = extent.is_everywhere || extent.namespaces.contains(request.namespace);
+                    prop_assert!(is_inside, "{:?} in {:?}", attributes, extent);
+                }
+            }
             let text = index.explain(&attributes);
             let rules: Vec<(usize, PolicyRule)> = text.lines().filter_map(numbered_rule).collect();
             if let Some(grant) = text.strip_prefix("allowed by ") {

@@ -22,6 +22,7 @@ use crate::admission::AdmissionPlugins;
 use crate::api::app::{App, AppConfig};
 use crate::api::check::Check;
 use crate::api::entrance::Entrance;
+use crate::api::filter_lists::FilterLists;
 use crate::api::route::Probe;
 use crate::api::server_metrics::Metrics;
 use crate::audit::Audit;
@@ -87,6 +88,8 @@ pub struct Config {
     /// The address at which the cluster reaches the server (`--advertise-address`). If none is named, the one that it
     /// listens on, unless that is a loopback address or all addresses.
     pub advertise_address: Option<IpAddr>,
+    /// Who gets filtered lists (`--filter-lists`, `--filter-lists-for`).
+    pub filter_lists: FilterLists,
     /// The resource limits.
     pub limits: Limits,
     /// The optional API versions that are enabled (`--runtime-config`).
@@ -143,6 +146,7 @@ impl Default for Config {
             secure_port: 6443,
             serving_certificate: None,
             advertise_address: None,
+            filter_lists: FilterLists::default(),
             limits: Limits::default(),
             runtime_config: RuntimeConfig::default(),
             metrics: Metrics::default(),
@@ -447,6 +451,9 @@ impl ApiServer {
             )
             .await?;
             let Cluster { backend, engine, right_changes, .. } = cluster;
+            if config.filter_lists.is_on() {
+                right_changes.remember(engine.graph(), backend.revision());
+            }
             bootstrappers.load(&backend).await.map_err(StartError::unavailable)?;
             reloading.spawn(store_size::follow(
                 Arc::clone(&backend),
@@ -540,6 +547,7 @@ impl ApiServer {
                     .chain(steps(config.engine.default_policy).map(Check::done_at_start))
                     .chain(config.checks)
                     .collect(),
+                filter_lists: config.filter_lists,
                 held: Arc::clone(entrance.held()),
                 kinds: config.kinds,
                 limits: config.limits,

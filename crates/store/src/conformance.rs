@@ -11,7 +11,7 @@
     reason = "a check that fails must stop and say where"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -242,6 +242,18 @@ async fn filled<S: Store>(store: &Arc<S>, commits: usize) -> BTreeMap<Revision, 
 pub async fn lists_at_revisions<S: Store>(store: &Arc<S>) {
     let states = filled(store, 150).await;
     shows(store, &states, &["", "/", "/a", "/a/", "/a-b/", "/a/1", "/c"]).await;
+    let keys: BTreeSet<&String> = states.values().flat_map(BTreeMap::keys).collect();
+    for (at, state) in &states {
+        for key in &keys {
+            assert_eq!(store.get_at(key, *at).await.unwrap().as_ref(), state.get(*key), "{key} at {at:?}");
+        }
+    }
+    let newest = store.revision();
+    store.compact(newest).await.unwrap();
+    for at in states.keys().filter(|at| **at < newest) {
+        let answer = store.get_at("/a/1", *at).await;
+        assert!(matches!(answer, Err(StoreError::Compacted { .. })), "{answer:?}");
+    }
 }
 
 /// As [`lists_at_revisions`], for a server that is started by `start` after the last change, on what `writer` has written. A list

@@ -213,6 +213,16 @@ pub trait Store: Send + Sync + 'static {
     /// [`StoreError::Unreadable`].
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
 
+    /// The entry of a key at a revision, as it can be read here.
+    ///
+    /// # Errors
+    /// [`StoreError::Compacted`] and [`StoreError::Future`] for a revision that is not held here.
+    fn get_at(
+        &self,
+        key: &str,
+        at: Revision,
+    ) -> impl Future<Output = Result<Option<Arc<Entry>>, StoreError>> + Send;
+
     /// The state of an entry that was read here. Asks the store itself, so that a request may succeed without a write
     /// (ET-21).
     ///

@@ -45,6 +45,19 @@ impl fmt::Debug for Inner {
     }
 }
 
+impl Inner {
+    /// Checks that a revision is held.
+    fn check(&self, at: Revision) -> Result<(), StoreError> {
+        if at > self.revision {
+            return Err(StoreError::Future { asked: at, newest: self.revision });
+        }
+        if at < self.floor {
+            return Err(StoreError::Compacted { asked: at, oldest: self.floor });
+        }
+        Ok(())
+    }
+}
+
 /// The keys of each part.
 struct Parts {
     part_of: Option<PartOf>,
@@ -171,6 +184,13 @@ impl Memory {
 
     pub(crate) fn entry(&self, key: &str) -> Option<Arc<Entry>> {
         self.read().keys.get(key)?.last()?.entry.clone()
+    }
+
+    /// The entry of a key at a revision.
+    pub(crate) fn entry_as_of(&self, key: &str, at: Revision) -> Result<Option<Arc<Entry>>, StoreError> {
+        let inner = self.read();
+        inner.check(at)?;
+        Ok(inner.keys.get(key).and_then(|versions| as_of(versions, at)).cloned())
     }
 
     /// The entry of a key that was written at exactly this revision, if it is still held.
@@ -300,12 +320,7 @@ impl<'a> Scan<'a> {
     /// Visits some more keys. Returns whether the list is complete.
     fn stride(&mut self, inner: &Inner, most: usize) -> Result<bool, StoreError> {
         let at = self.at.unwrap_or(inner.revision);
-        if at > inner.revision {
-            return Err(StoreError::Future { asked: at, newest: inner.revision });
-        }
-        if at < inner.floor {
-            return Err(StoreError::Compacted { asked: at, oldest: inner.floor });
-        }
+        inner.check(at)?;
         self.at = Some(at);
         self.listing.revision = at;
         let prefix = &*self.list.prefix;

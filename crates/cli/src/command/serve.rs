@@ -28,6 +28,7 @@ use crate::bootstrap_flags::BootstrapFlags;
 use crate::controller_flags::ControllerFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
+use crate::filter_flags::FilterFlags;
 use crate::kube_apiserver_flags::KubeApiserverFlags;
 use crate::lease_flags::identity;
 use crate::limit_flags::LimitFlags;
@@ -78,6 +79,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     limits: LimitFlags,
+
+    #[command(flatten)]
+    filter: FilterFlags,
 
     #[command(flatten)]
     storage: StorageFlags,
@@ -183,6 +187,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         secure_port: args.secure_port,
         advertise_address: args.advertise_address,
         serving_certificate: args.limits.serving_certificate(),
+        filter_lists: args.filter.filter_lists(),
         limits: args.limits.limits()?,
         store_quota: args.limits.store_quota(),
         encryption: encryption(args)?,

@@ -12,7 +12,7 @@ use super::scope::NodeScope;
 use super::{Certainty, DenyRules};
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::graph::Graph;
-use crate::request::Attributes;
+use crate::request::{Attributes, User};
 
 /// Deny rules that can be replaced while requests are decided. A request is decided by the rules that it began with.
 #[derive(Debug)]
@@ -63,6 +63,16 @@ impl DenyAuthorizer {
     #[must_use]
     pub fn checking_escalation(self, checks_escalation: bool) -> Self {
         Self { checks_escalation, ..self }
+    }
+
+    /// The rules in force, if there is a file of rules.
+    pub fn rules(&self) -> Option<Arc<DenyRules>> {
+        self.rules.as_ref().map(|rules| rules.current())
+    }
+
+    /// Whether the rights of a user end at its node (BC-32).
+    pub fn is_node_scoped(&self, user: &User) -> bool {
+        self.scope.as_ref().is_some_and(|scope| scope.is_scoped(user))
     }
 
     /// Whether writes of roles and bindings are compared with the rules.

@@ -163,6 +163,11 @@ impl LiveEngine {
         &self.chain
     }
 
+    /// The graph of mode Node; empty without that mode.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
     /// Decides one request. Allocates nothing.
     pub fn authorize(&self, attributes: &Attributes<'_>) -> Outcome {
         self.chain.decide(attributes)

@@ -1,4 +1,4 @@
-//! Read-only access to the writer's state, for explanations.
+//! Read-only access to the writer's state, for explanations and for the references of pods.
 
 use std::sync::PoisonError;
 
@@ -29,8 +29,18 @@ impl Change<'_> {
 
     /// Returns whether a pod refers to a vertex.
     pub(super) fn pod_refers_to(&self, pod: VertexId, target: VertexId) -> bool {
-        let links = self.writer.pods.peek(self.links(pod));
-        links.is_some_and(|targets| targets.as_slice().contains(&target))
+        self.pod_targets_of(pod).contains(&target)
+    }
+
+    /// The vertices to which a pod refers.
+    pub(super) fn pod_targets_of(&self, pod: VertexId) -> &[VertexId] {
+        self.writer.pods.peek(self.links(pod)).map(|targets| targets.as_slice()).unwrap_or_default()
+    }
+
+    /// The vertices to which the source of a volume refers.
+    pub(super) fn volume_targets_of(&self, volume: VertexId) -> &[VertexId] {
+        let links = self.writer.volumes.peek(self.links(volume));
+        links.map(|links| links.targets.as_slice()).unwrap_or_default()
     }
 
     /// Returns the claim of a volume, and whether the volume's source refers to a vertex.

@@ -28,20 +28,23 @@
 //! edges for some orders of events (NA-45 to NA-48, NA-54, NA-107 to NA-109).
 
 mod apply;
+mod changes;
 mod explain;
 mod links;
 mod node_set;
 mod nodes;
+mod referred;
 mod shard;
 mod slab;
 mod vertex;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use hashbrown::DefaultHashBuilder;
 
+pub use self::changes::NodeChanges;
 use self::nodes::Nodes;
 use self::shard::Shard;
 use self::slab::Writer;
@@ -60,6 +63,7 @@ pub struct Graph {
     /// Whether all kinds of objects from which the graph is built (NA-38) have been listed. Before, no node reaches any
     /// object (NA-13).
     is_complete: AtomicBool,
+    listener: OnceLock<Arc<dyn NodeChanges>>,
 }
 
 /// The size of the graph.
@@ -86,6 +90,7 @@ impl Graph {
             shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
             writer: Mutex::new(Writer::default()),
             is_complete: AtomicBool::new(false),
+            listener: OnceLock::new(),
         }
     }
 

@@ -128,6 +128,7 @@ impl<'g> Change<'g> {
                 return Ok(());
             }
         }
+        self.tell(old_node.into_iter().filter(|old| *old != node_id).chain([node_id]));
         // The new references first, then the old ones (NA-41).
         for target in targets {
             self.attach(*target, node_id);
@@ -188,11 +189,13 @@ impl<'g> Change<'g> {
         };
         match old {
             None => {
+                self.tell([node_id]);
                 self.add_direct(id, node_id);
                 self.hold(id);
             }
             Some(old) if old == node_id => self.graph.nodes.release(old),
             Some(old) => {
+                self.tell([node_id, old]);
                 self.add_direct(id, node_id);
                 self.take_direct(id, old);
                 self.graph.nodes.release(old);
@@ -256,7 +259,9 @@ impl<'g> Change<'g> {
         for target in targets {
             self.hold(*target);
         }
-        for node in self.nodes(claim) {
+        let nodes = self.nodes(claim);
+        self.tell(nodes.iter().copied());
+        for node in nodes {
             self.add_direct(volume, node);
             for target in targets {
                 self.add_direct(*target, node);
@@ -280,7 +285,9 @@ impl<'g> Change<'g> {
     fn disconnect_volume(&mut self, volume: VertexId, links: &VolumeLinks) {
         let Some(claim) = links.claim else { return };
         self.unlink_claim(claim, volume);
-        for node in self.nodes(claim) {
+        let nodes = self.nodes(claim);
+        self.tell(nodes.iter().copied());
+        for node in nodes {
             self.take_direct(volume, node);
             for target in links.targets.as_slice() {
                 self.take_direct(*target, node);
@@ -297,6 +304,7 @@ impl<'g> Change<'g> {
         let Some(Found { id, links: place, node }) = self.find(key) else { return };
         match key.kind {
             VertexKind::Pod if place != NO_LINKS => {
+                self.tell(node);
                 let targets = self.writer.pods.release(place);
                 if let Some(node) = node {
                     self.disconnect_pod(&targets, node);
@@ -314,6 +322,7 @@ impl<'g> Change<'g> {
             }
             VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
                 if let Some(node) = node {
+                    self.tell([node]);
                     self.take_direct(id, node);
                     self.graph.nodes.release(node);
                     self.release(id);
@@ -391,7 +400,8 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn volumes_of(&self, links: u32) -> Ids {
+    /// The volumes of a claim. The links of other vertices that pods refer to are none.
+    pub(super) fn volumes_of(&self, links: u32) -> Ids {
         if links == NO_LINKS {
             return Ids::default();
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use portcullis_apimachinery::selector::FieldOperator;
 
 use crate::decision::{Authorizer, Decision, Reason};
+use crate::extent::Extent;
 use crate::features::{Feature, FeatureGates};
 use crate::graph::{Graph, VertexKind};
 use crate::identity::NodeIdentity;
@@ -106,6 +107,23 @@ impl NodeAuthorizer {
             listing.errors.push("node authorizer does not support user rule resolution".to_owned());
         }
         listing
+    }
+
+    /// Where the objects are that a node may get; nowhere for others. The kinds that pods refer to are found through the graph.
+    pub fn extent(&self, attributes: &Attributes<'_>) -> Extent {
+        let Some(request) = attributes.resource.filter(|_| NodeIdentity::of(attributes.user).is_some())
+        else {
+            return Extent::default();
+        };
+        let of_node = match Branch::of(request.group, request.resource, self.gates) {
+            Some(Branch::ConfigMapsOrSecrets(kind)) => kind,
+            Some(Branch::GetOnly(kind @ (VertexKind::PersistentVolume | VertexKind::ResourceClaim))) => kind,
+            Some(Branch::PersistentVolumeClaims) => VertexKind::PersistentVolumeClaim,
+            Some(Branch::Pods) => VertexKind::Pod,
+            Some(Branch::ServiceAccounts) => VertexKind::ServiceAccount,
+            _ => return Extent::everywhere(),
+        };
+        Extent { of_node: Some(of_node), ..Extent::default() }
     }
 
     fn decide(&self, ask: Ask<'_>) -> Decision {

@@ -26,6 +26,7 @@ use super::reason::{RbacReason, Unresolved, Why};
 use super::roles::{RoleId, RoleKey, Roles};
 use super::subjects::{Asker, Grant, Subject, Subjects};
 use crate::decision::{Authorizer, Decision, Reason};
+use crate::extent::Extent;
 use crate::objects::Object;
 use crate::objects::rbac::{Binding, Role, RoleRef};
 use crate::request::{Attributes, User};
@@ -146,6 +147,30 @@ impl RbacIndex {
     /// Returns a role by its ID, like [`RbacIndex::role_of`].
     pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
         self.roles.role(id)
+    }
+
+    /// Where the objects are that a user may get. Names in the rules of a ClusterRoleBinding are looked for everywhere.
+    pub fn extent(&self, attributes: &Attributes<'_>) -> Extent {
+        let (user, asker) = (attributes.user, Asker::new(attributes.user, &self.hasher));
+        let grants_any = |scope: &Scope| {
+            let mut grants = scope.subjects.of(asker).flat_map(|subject| &subject.grants);
+            grants.any(|grant| self.roles.packed(grant.role).is_some_and(|rules| rules.may_allow(attributes)))
+        };
+        if self.is_super_user(user) || grants_any(&self.cluster) {
+            return Extent::everywhere();
+        }
+        let namespace = attributes.resource.map_or("", |request| request.namespace);
+        let namespaces = match namespace {
+            "" => {
+                let granting = self.namespaces.iter().filter(|(_, scope)| grants_any(scope));
+                granting.map(|(name, _)| name.to_string()).collect()
+            }
+            one => {
+                let granting = self.namespace(one).filter(|scope| grants_any(scope));
+                granting.map(|_| one.to_owned()).into_iter().collect()
+            }
+        };
+        Extent { namespaces, ..Extent::default() }
     }
 
     /// The bindings that apply to a user's requests: all ClusterRoleBindings of the user, then the RoleBindings in the

@@ -4,11 +4,12 @@
 
 mod model;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use model::{Key, World};
-use portcullis_policy::graph::{Graph, VertexError, VertexKind};
+use portcullis_policy::graph::{Graph, NodeChanges, VertexError, VertexKind};
 use portcullis_policy::objects::{Kind, Object};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -77,6 +78,59 @@ fn assert_equal(graph: &Graph, world: &World) {
         assert_eq!(path.is_some(), expected, "explained: {question}");
     }
     assert_eq!(graph.size(), again.size(), "nothing is left behind in {world:#?}");
+    for node in NODES {
+        let pods = world.0.iter().filter(|(key, pod)| key.0 == "pods" && pod["spec"]["nodeName"] == node);
+        let pods: Vec<(&str, &str)> = pods.map(|((_, namespace, name), _)| (&**namespace, &**name)).collect();
+        for kind in THROUGH_PODS {
+            let found = graph.referred(kind, pods.iter().copied());
+            for (namespace, name) in &found {
+                assert!(
+                    graph.related(kind, namespace, name, node),
+                    "{kind:?} {namespace}/{name}: {world:#?}"
+                );
+            }
+            let due = questions()
+                .filter(|(_, of, _, _, by)| (*of, *by) == (kind, node))
+                .filter(|(resource, _, namespace, name, _)| world.related(resource, namespace, name, node));
+            for (_, _, namespace, name, _) in due {
+                let object = (namespace.to_owned(), name.to_owned());
+                assert!(found.contains(&object), "{kind:?} {object:?} of {node}: {world:#?}");
+            }
+        }
+    }
+}
+
+/// The kinds of objects that a node reaches through its pods alone.
+const THROUGH_PODS: [VertexKind; 7] = [
+    VertexKind::ConfigMap,
+    VertexKind::PersistentVolume,
+    VertexKind::PersistentVolumeClaim,
+    VertexKind::Pod,
+    VertexKind::ResourceClaim,
+    VertexKind::Secret,
+    VertexKind::ServiceAccount,
+];
+
+/// The nodes of which it was told.
+#[derive(Debug, Default)]
+struct Told(Mutex<BTreeSet<String>>);
+
+impl NodeChanges for Told {
+    fn changing(&self, node: &str) {
+        self.0.lock().unwrap().insert(node.to_owned());
+    }
+}
+
+/// What each node reaches.
+fn reached(world: &World) -> BTreeMap<&'static str, BTreeSet<(&'static str, &'static str, &'static str)>> {
+    let mut reached = BTreeMap::new();
+    for (resource, _, namespace, name, node) in questions() {
+        let objects: &mut BTreeSet<_> = reached.entry(node).or_default();
+        if world.related(resource, namespace, name, node) {
+            objects.insert((resource, namespace, name));
+        }
+    }
+    reached
 }
 
 /// Draws choices from a list of numbers; zero when they are used up, so that shrinking makes things plain.
@@ -262,6 +316,30 @@ proptest! {
             step(&graph, &mut world, &mut choices);
         }
         assert_equal(&graph, &world);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// BC-41
+    #[test]
+    fn a_node_that_reaches_other_objects_was_told_of(numbers in prop::collection::vec(any::<u8>(), 0..200)) {
+        let (graph, mut world, told) = (Graph::new(), World::default(), Arc::new(Told::default()));
+        let listener: Arc<dyn NodeChanges> = Arc::<Told>::clone(&told);
+        graph.tell_changes(listener);
+        graph.mark_complete();
+        let mut choices = Choices(numbers.iter());
+        let mut before = reached(&world);
+        while !choices.0.as_slice().is_empty() {
+            step(&graph, &mut world, &mut choices);
+            let after = reached(&world);
+            let told = std::mem::take(&mut *told.0.lock().unwrap());
+            for (node, objects) in &after {
+                prop_assert!(objects == &before[node] || told.contains(*node), "{} in {:#?}", node, world);
+            }
+            before = after;
+        }
     }
 }
 

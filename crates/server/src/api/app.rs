@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, watch};
 use super::check::Check;
 use super::documents::Documents;
 use super::event_quota::EventQuota;
+use super::filter_lists::FilterLists;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
@@ -38,6 +39,7 @@ pub struct App {
     pub(super) checks: Vec<Check>,
     pub(super) documents: Documents,
     pub(super) event_quota: EventQuota,
+    pub(super) filter_lists: FilterLists,
     /// The bytes that are held for each caller.
     pub(super) held: Arc<Budget>,
     pub(super) in_flight: InFlight,
@@ -73,6 +75,8 @@ pub struct AppConfig {
     pub(crate) held: Arc<Budget>,
     /// How long events live; zero for ever.
     pub event_ttl: Duration,
+    /// Who gets filtered lists.
+    pub filter_lists: FilterLists,
     /// The kinds that are served.
     pub kinds: Kinds,
     /// The resource limits.
@@ -106,6 +110,7 @@ impl App {
             checks,
             documents: Documents::new(&config.kinds, config.runtime),
             event_quota: EventQuota::new(config.event_ttl),
+            filter_lists: config.filter_lists,
             held: config.held,
             in_flight: InFlight::new(limits, config.metrics.in_flight()),
             large_work: Arc::default(),

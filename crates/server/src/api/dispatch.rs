@@ -15,7 +15,7 @@ use super::route::{Action, Route};
 use super::{
     discovery, health, issuer, metrics, openapi, rest, reviews, self_review, slis, token_review, version,
 };
-use crate::authz::Permit;
+use crate::authz::Access;
 use crate::http::account::Account;
 use crate::http::negotiate::{self, Form};
 use crate::http::query::Query;
@@ -44,12 +44,12 @@ pub(crate) struct Asked<'a> {
 /// 504 if there is no answer before the deadline.
 pub(crate) async fn answer(
     app: &App,
-    permit: Permit,
+    access: Access,
     asked: Asked<'_>,
     head: &Parts,
     body: Bytes,
 ) -> Result<Answer, Status> {
-    if let Err(status) = take_event(app, &permit, &asked, head, body.len()) {
+    if let Err(status) = take_event(app, &access, &asked, head, body.len()) {
         return Ok(status.into_answer());
     }
     // Aliases of YAML stand for more than they are.
@@ -58,7 +58,7 @@ pub(crate) async fn answer(
     let (account, deadline) = (asked.account, asked.deadline);
     let is_large = LargeWork::is_large(size);
     // On the heap: futures are moved whole, several times.
-    let work = Box::pin(dispatch(app, permit, asked, (head, is_large), body));
+    let work = Box::pin(dispatch(app, access, asked, (head, is_large), body));
     match deadline {
         _ if !is_large => Ok(work.await),
         None => Ok(Box::pin(app.large_work.run(account, size, work)).await),
@@ -76,7 +76,7 @@ pub(crate) async fn answer(
 /// 429 if the caller, or everybody in the namespace, has written too many.
 fn take_event(
     app: &App,
-    permit: &Permit,
+    access: &Access,
     asked: &Asked<'_>,
     head: &Parts,
     bytes: usize,
@@ -86,7 +86,7 @@ fn take_event(
         target.resource.plural == "events" && matches!(target.resource.group, "" | "events.k8s.io");
     match action {
         Action::Create | Action::Update | Action::Patch if is_event && !is_dry_run(head) => {
-            app.event_quota.take(permit.user(), target.namespace, bytes, Instant::now())
+            app.event_quota.take(access.user(), target.namespace, bytes, Instant::now())
         }
         _ => Ok(()),
     }
@@ -110,13 +110,26 @@ async fn stored_size(app: &App, asked: &Asked<'_>) -> usize {
 
 async fn dispatch(
     app: &App,
-    permit: Permit,
+    access: Access,
     asked: Asked<'_>,
     (head, is_large): (&Parts, bool),
     body: Bytes,
 ) -> Answer {
     let charged = Charged { account: asked.account, is_large };
     let (route, path) = (asked.route, asked.info.path());
+    let permit = match access {
+        Access::Whole(permit) => permit,
+        Access::Part(permit) => {
+            let answer = match (route, asked.target) {
+                (Route::Object { action, .. }, Some(target)) => {
+                    rest::answer_in_part(app, (permit, charged), target, action, head).await
+                }
+                // Only collections of objects have parts.
+                _ => Err(Status::not_found()),
+            };
+            return answer.unwrap_or_else(Status::into_answer);
+        }
+    };
     let answer = match (route, asked.target) {
         (Route::Object { action, .. }, Some(target)) => {
             rest::answer((app, app.backend()), (permit, charged), asked.info, target, action, head, body)

@@ -8,6 +8,7 @@ mod dispatch;
 pub mod documents;
 pub(crate) mod entrance;
 mod event_quota;
+pub mod filter_lists;
 mod health;
 mod health_metrics;
 mod in_flight;

@@ -12,6 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::filter_lists::FilterMetrics;
 use super::health_metrics::HealthMetrics;
 use super::in_flight::Gauges;
 use super::request_labels::{RequestLabels, dry_run};
@@ -54,6 +55,8 @@ pub struct Metrics {
     pub audit: AuditMetrics,
     /// Of what is stored.
     pub store: StoreMetrics,
+    /// Of filtered lists.
+    pub(crate) filtered: FilterMetrics,
     /// The feature gate metrics.
     pub features: FeatureMetrics,
     /// Of health checks.
@@ -161,6 +164,7 @@ impl Default for Metrics {
             impersonation: ImpersonationMetrics::registered(&mut registry),
             authorization: AuthorizationMetrics::registered(&mut registry),
             audit: AuditMetrics::registered(&mut registry),
+            filtered: FilterMetrics::registered(&mut registry),
             store: StoreMetrics::registered(&mut registry),
             admission_webhooks: AdmissionWebhookMetrics::registered(&mut registry),
             registry,

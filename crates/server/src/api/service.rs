@@ -25,6 +25,7 @@ use super::watch_rights::WatchRights;
 use crate::audit::{AUDIT_ID, Trail};
 use crate::authn::impersonation::{Wanted, impersonate};
 use crate::authn::{Caller, Peer, is_anonymous, spare_space};
+use crate::authz::Access;
 use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
@@ -178,6 +179,11 @@ fn is_watch(route: Route) -> bool {
     matches!(route, Route::Object { action: Action::Watch, .. })
 }
 
+/// Whether a part of what is requested can be answered.
+fn takes_part(route: Route) -> bool {
+    matches!(route, Route::Object { action: Action::List | Action::Watch, .. })
+}
+
 /// The response to a request.
 struct Responded {
     route: Route,
@@ -316,12 +322,24 @@ async fn respond_to(
 
     let mut rights = is_watch(route)
         .then(|| Box::new(WatchRights::of(app, connection, &head.headers, info, &caller, wanted, account)));
-    let permit =
+    let is_filtered = match takes_part(route) {
+        true => app.filter_lists.asks(&head.headers, caller.user()),
+        false => Ok(false),
+    };
+    let is_filtered = match is_filtered {
+        Ok(is_filtered) => is_filtered,
+        Err(status) => return status.into_answer(),
+    };
+    let asks = (info, is_filtered && about.is_some());
+    let access =
         // AP-5: before the path is found to lead nowhere.
-        match app.authorization.authorize(&caller, info, target, &app.metrics.authorization, trail).await {
-            Ok(permit) => permit,
+        match app.authorization.authorize(&caller, asks, target, &app.metrics.authorization, trail).await {
+            Ok(access) => access,
             Err(refusal) => return *refusal,
         };
+    if let (Some(rights), Access::Part(_)) = (&mut rights, &access) {
+        rights.are_partial();
+    }
     if let Some(Err(status)) = rights.as_mut().map(|rights| rights.count(caller.original())) {
         app.metrics.terminated(route, head, StatusCode::TOO_MANY_REQUESTS);
         return status.into_answer();
@@ -345,7 +363,7 @@ async fn respond_to(
         // A watch goes on after its answer has begun.
         let deadline = (!is_watch(route)).then_some(deadline);
         let asked = Asked { route, target: about, info, account, deadline };
-        dispatch::answer(app, permit, asked, head, body).await.map_err(|late| late.into_answer())
+        dispatch::answer(app, access, asked, head, body).await.map_err(|late| late.into_answer())
     });
     let answered = match is_watch(route) {
         true => answering.as_mut().await,

@@ -45,6 +45,8 @@ pub(super) struct WatchRights {
     /// The interests of the authenticated user and of the impersonated one.
     interests: [Interest; 2],
     trust: [watch::Receiver<()>; 2],
+    /// Whether the watch shows what this very user may get, and looks after that itself.
+    is_partial: bool,
     /// Counts the watch.
     charge: Charge,
 }
@@ -77,8 +79,14 @@ impl WatchRights {
             interests: [caller.original(), caller.user()]
                 .map(|user| app.right_changes.interest(user, info.namespace())),
             trust: app.authentication.trust_changes(),
+            is_partial: false,
             charge: app.watches.nothing(account),
         }
+    }
+
+    /// The watch shows only what the caller may get (BC-40). It ends when the caller becomes another, or must not even read that.
+    pub(super) fn are_partial(&mut self) {
+        self.is_partial = true;
     }
 
     /// Counts the watch until this is dropped.
@@ -132,6 +140,9 @@ impl WatchRights {
         let again = self.app.authentication.identify(peer, &self.credentials, path, SystemTime::now()).await;
         let Ok(caller) = again else { return false };
         let Some(user) = self.acting_as(&caller).await else { return false };
+        if self.is_partial {
+            return *user == *self.user && self.app.authorization.is_part_allowed(&user, &self.info).await;
+        }
         user.name == self.user.name
             && self.app.authorization.ask(&self.info.attributes(&user)).await.is_allow()
     }

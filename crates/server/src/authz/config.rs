@@ -8,6 +8,7 @@ use policy::engine::LiveEngine;
 use super::Authorization;
 use super::authorizers::{Authorizers, AuthorizersError, Remote};
 use super::metrics::webhook::WebhookMetrics;
+use super::part::LastSeen;
 use super::reload::{Initial, Reloader};
 use crate::registry::backend::Backend;
 
@@ -50,6 +51,7 @@ impl AuthorizationConfig {
                 (reloader.authorizers(), Some(reloader))
             }
         };
-        Ok((Authorization { backend, engine, authorizers, alarm: None }, reloader))
+        let last_seen = LastSeen::default();
+        Ok((Authorization { backend, engine, authorizers, alarm: None, last_seen }, reloader))
     }
 }

@@ -7,6 +7,7 @@ pub mod configuration;
 pub mod deny_file;
 mod impersonation;
 pub mod metrics;
+mod part;
 pub mod reload;
 pub mod secret_alarm;
 pub mod webhook;
@@ -38,6 +39,11 @@ use self::secret_alarm::SecretAlarm;
 pub use self::metrics::AuthorizationMetrics;
 pub use authorizers::{Authorizers, AuthorizersError, Remote};
 pub use config::AuthorizationConfig;
+pub(crate) use part::{Access, PartialPermit};
+
+/// The audit annotation of a list or watch that shows a part of its collection (BC-40). The decision that is recorded beside it is
+/// that about the whole collection.
+const FILTERED: &str = "portcullis.dev/filtered";
 
 /// Decides who may do what: the configured authorizers, and the engine whose objects admission looks up.
 pub struct Authorization {
@@ -47,6 +53,7 @@ pub struct Authorization {
     /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
     alarm: Option<SecretAlarm>,
+    last_seen: part::LastSeen,
 }
 
 impl Authorization {
@@ -152,18 +159,19 @@ impl Authorization {
         trail.decided(attributes, outcome, Some(&reason));
     }
 
-    /// Authorizes a request (AC-53).
+    /// Authorizes a request (AC-53). `is_filtered`: a caller who may not read a whole collection wants to read a part of it
+    /// (BC-40).
     ///
     /// # Errors
     /// The response to a caller who is not allowed.
     pub(crate) async fn authorize(
         &self,
         caller: &Caller,
-        info: &RequestInfo,
+        (info, is_filtered): (&RequestInfo, bool),
         target: &str,
         metrics: &Metrics,
         trail: &Trail,
-    ) -> Result<Permit, Box<Answer>> {
+    ) -> Result<Access, Box<Answer>> {
         let started = Instant::now();
         let user = caller.user();
         let attributes = info.attributes(user);
@@ -172,9 +180,14 @@ impl Authorization {
         }
         let outcome = self.ask(&attributes).await;
         metrics.authorized(&outcome, started.elapsed());
+        if is_filtered && let Some(permit) = self.part(user, info, &outcome) {
+            trail.decided(&attributes, &outcome, None);
+            trail.annotate(FILTERED, "true".to_owned());
+            return Ok(Access::Part(permit));
+        }
         self.record(&attributes, &outcome, metrics, trail);
         if outcome.is_allow() {
-            return Ok(Permit { user: Arc::clone(user) });
+            return Ok(Access::Whole(Permit { user: Arc::clone(user) }));
         }
         if let Some(error) = &outcome.error {
             return Err(Box::new(internal_error(target, error)));

@@ -250,6 +250,13 @@ impl Store for Backend {
         }
     }
 
+    async fn get_at(&self, key: &str, at: Revision) -> Result<Option<Arc<Entry>>, StoreError> {
+        match self {
+            Self::Embedded(store) => store.get_at(key, at).await,
+            Self::Etcd(store) => store.get_at(key, at).await,
+        }
+    }
+
     async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
         match self {
             Self::Embedded(store) => store.standing(entry).await,

@@ -27,40 +27,47 @@ pub(crate) fn prefix(scope: &RequestScope<'_>) -> String {
     storage::prefix(scope.target.resource, scope.target.namespace)
 }
 
-/// Reads one page.
+/// Where a page begins.
+pub(crate) struct Start {
+    /// The revision of the list; none for the newest.
+    pub(crate) at: Option<Revision>,
+    /// Only keys after this one.
+    pub(crate) after: Option<Box<str>>,
+    /// What continues the list if the revision of its token is no longer there (ET-23).
+    pub(crate) instead: Option<Token>,
+}
+
+/// Reads where a page begins, and waits until that can be read.
 ///
 /// # Errors
-/// 400 for an invalid token or revision, 410 for a compacted revision (with a token that goes on at the newest one, if the revision
-/// is that of a token), 504 for one that is not reached in time.
-pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Page, Status> {
-    let prefix = prefix(scope);
-    let mut after = None;
-    let mut at: Option<Revision> = None;
-    // What continues the list if the revision of its token is no longer there (ET-23).
-    let mut instead = None;
+/// 400 for an invalid token or revision, 504 for a revision that is not reached in time.
+pub(crate) async fn begin(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Start, Status> {
     if options.token.is_empty() {
         let invalid = |error| Status::bad_request(format!("resourceVersion: {error}"));
         let asked = scope.wait_for_read(&options.resource_version, invalid).await?;
         // A page of an old revision must be exact, so that the next page can use the same revision.
-        if options.is_exact || options.limit > 0 && asked.is_some() {
-            at = asked;
-        }
-    } else {
-        if !matches!(options.resource_version.as_str(), "" | "0") {
-            let message = "specifying resource version is not allowed when using continue";
-            return Err(Status::bad_request(message));
-        }
-        let token = Token::read(&options.token)?;
-        match token.revision() {
-            Some(revision) => {
-                at = Some(revision);
-                instead = Some(token.at_newest());
-            }
-            None => freshness::fresh(scope.backend).await?,
-        }
-        after = Some(token.key(&prefix));
+        let is_exact = options.is_exact || options.limit > 0 && asked.is_some();
+        return Ok(Start { at: asked.filter(|_| is_exact), after: None, instead: None });
     }
+    if !matches!(options.resource_version.as_str(), "" | "0") {
+        let message = "specifying resource version is not allowed when using continue";
+        return Err(Status::bad_request(message));
+    }
+    let token = Token::read(&options.token)?;
+    let (at, after) = (token.revision(), Some(token.key(&prefix(scope))));
+    if at.is_none() {
+        freshness::fresh(scope.backend).await?;
+    }
+    Ok(Start { at, after, instead: at.map(|_| token.at_newest()) })
+}
 
+/// Reads one page.
+///
+/// # Errors
+/// As [`begin`]; 410 for a compacted revision (with a token that goes on at the newest one, if the revision is that of a token).
+pub(crate) async fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Result<Page, Status> {
+    let prefix = prefix(scope);
+    let Start { mut at, mut after, instead } = begin(scope, options).await?;
     let selection = &options.selection;
     let is_everything = selection.is_everything();
     let chunk = match options.limit {

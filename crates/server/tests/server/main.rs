@@ -21,6 +21,8 @@ mod discovery;
 mod encryption;
 mod ended_rights;
 mod example_kind;
+mod filtered_lists;
+mod filtered_rights;
 mod first_start;
 mod freshness;
 mod garbage;

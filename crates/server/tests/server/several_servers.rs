@@ -23,7 +23,7 @@ const NAMESPACE: &str = "/api/v1/namespaces/default";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
 const ROUNDS: u64 = 150;
 
-fn setup(etcd: &Etcd) -> Setup {
+pub(crate) fn setup(etcd: &Etcd) -> Setup {
     setup_at(etcd.endpoint())
 }
 

@@ -182,6 +182,10 @@ impl Store for Embedded {
         Ok(self.memory.entry(key))
     }
 
+    async fn get_at(&self, key: &str, at: Revision) -> Result<Option<Arc<Entry>>, StoreError> {
+        self.memory.entry_as_of(key, at)
+    }
+
     async fn list(&self, list: &List) -> Result<Listing, StoreError> {
         self.memory.list(list).await
     }

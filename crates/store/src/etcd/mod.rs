@@ -263,6 +263,10 @@ impl Store for Etcd {
         }
     }
 
+    async fn get_at(&self, key: &str, at: Revision) -> Result<Option<Arc<Entry>>, StoreError> {
+        self.shared().readers.memory.entry_as_of(key, at)
+    }
+
     async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
         let keys = &self.shared().keys;
         let (etcd_key, resource) = (keys.of(&entry.key)?, keys.layout.resource(&entry.key));

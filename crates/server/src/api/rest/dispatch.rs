@@ -10,18 +10,19 @@ use portcullis_store::Store as _;
 
 use super::request::{Charged, Request};
 use super::{
-    binding, create, delete, delete_collection, eviction, get, list, patch, render, token_request,
-    unsupported, update, watch,
+    binding, create, delete, delete_collection, eviction, filtered_list, filtered_watch, get, list, patch,
+    render, token_request, unsupported, update, watch,
 };
 use crate::api::app::App;
 use crate::api::route::Action;
-use crate::authz::Permit;
+use crate::authz::{PartialPermit, Permit};
 use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
 use crate::http::status::{Answer, Status};
 use crate::http::warning;
 use crate::registry::backend::Backend;
 use crate::registry::freshness::{has_missed, missed};
+use crate::registry::no_writes::NoWrites;
 use crate::registry::request_scope::RequestScope;
 use crate::registry::target::Target;
 
@@ -83,6 +84,40 @@ pub(crate) async fn answer(
     Ok(answer)
 }
 
+/// Answers a request for the part of a collection that the caller may get (BC-40). Nothing can be written with its permit.
+///
+/// # Errors
+/// An error response.
+pub(crate) async fn answer_in_part(
+    app: &App,
+    (permit, charged): (PartialPermit, Charged),
+    target: Target<'_>,
+    action: Action,
+    head: &Parts,
+) -> Result<Answer, Status> {
+    let user = permit.user().clone();
+    let scope = RequestScope {
+        backend: app.backend(),
+        admission: &NoWrites,
+        user: &user,
+        target,
+        part: None,
+        update: target.resource.update(),
+        kinds: app.kinds(),
+        allocating: &app.allocating,
+        service_ranges: &app.service_ranges,
+    };
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let request = Request { app, charged, head, query, scope };
+    let view = view(&request, action)?;
+    match action {
+        Action::List => Box::pin(filtered_list::answer(&request, &view, Box::new(permit))).await,
+        Action::Watch => Box::pin(filtered_watch::answer(&request, &view, Box::new(permit))).await,
+        // Only these two are authorized in part.
+        _ => Err(Status::method_not_allowed()),
+    }
+}
+
 /// Answers a request as this server sees the objects now.
 ///
 /// # Errors
@@ -111,16 +146,7 @@ async fn once(
 /// # Errors
 /// An error response.
 async fn objects(request: &Request<'_>, action: Action, body: Bytes) -> Result<Answer, Status> {
-    let target = &request.scope.target;
-    let forms = Forms {
-        has_protobuf: target.served.schema.has_protobuf(),
-        has_table: target.subresource.is_none_or(|subresource| subresource.has_table()),
-    };
-    let accepted = match action {
-        Action::Watch => negotiate::events(&request.head.headers, forms)?,
-        _ => negotiate::objects(&request.head.headers, forms)?,
-    };
-    let view = render::View::new(request, accepted)?;
+    let view = view(request, action)?;
     // All but the smallest on the heap, so that the future of a GET is small.
     match action {
         Action::Create => Box::pin(create::answer(request, &view, &body)).await,
@@ -132,4 +158,21 @@ async fn objects(request: &Request<'_>, action: Action, body: Bytes) -> Result<A
         Action::Watch => Box::pin(watch::answer(request, &view)).await,
         Action::Patch => Box::pin(patch::answer(request, &view, body)).await,
     }
+}
+
+/// The form in which the client wants the answer.
+///
+/// # Errors
+/// 406 for a form that there is not, 400 for a parameter of it.
+fn view(request: &Request<'_>, action: Action) -> Result<render::View, Status> {
+    let target = &request.scope.target;
+    let forms = Forms {
+        has_protobuf: target.served.schema.has_protobuf(),
+        has_table: target.subresource.is_none_or(|subresource| subresource.has_table()),
+    };
+    let accepted = match action {
+        Action::Watch => negotiate::events(&request.head.headers, forms)?,
+        _ => negotiate::objects(&request.head.headers, forms)?,
+    };
+    render::View::new(request, accepted)
 }

@@ -1,4 +1,4 @@
-//! Watches: the initial objects, then changes, one JSON document a line or one protobuf frame each (AP-80 to AP-85).
+//! Watches: the initial objects, then changes (AP-80 to AP-85).
 //!
 //! DIVERGES: a watch from a revision in the future waits for ten seconds, not forever: a server that was restored from a
 //! backup would otherwise leave its clients without a single event until it has counted that far again.
@@ -8,33 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
-use http::{HeaderValue, StatusCode};
 use kinds::resource::Resource;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 use super::render::View;
 use super::request::Request;
+use super::watch_events::{self, EventWriter, PIECE, spread, too_old};
 use crate::http::body::Body;
-use crate::http::status::{Answer, Status, json_bytes};
-use crate::http::{encode, negotiate};
+use crate::http::negotiate;
+use crate::http::status::{Answer, Status};
 use crate::registry::backend::BackendWatch;
 use crate::registry::list_options::{self, ListOptions};
 use crate::registry::selection::Selection;
 use crate::registry::{freshness, list, storage};
 
-const PROTOBUF_STREAM: HeaderValue =
-    HeaderValue::from_static("application/vnd.kubernetes.protobuf;stream=watch");
-/// The default timeout of a watch. A random part of up to the same length is added, so that watches do not all end
-/// together.
-const SHORTEST: Duration = Duration::from_secs(1800);
 /// How long a watch waits for the revision from which it begins.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Pending events are sent together in chunks of about this many bytes.
-const PIECE: usize = 64 * 1024;
 
 /// Streams the changes of a collection.
 pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer, Status> {
@@ -59,11 +50,10 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         None => scope.backend.watch(&prefix, after).await,
     };
     let mut stream = Stream {
-        view: *view,
+        writer: EventWriter::new(*view),
         resource: scope.target.resource,
         selection: options.selection,
         pending: VecDeque::new(),
-        is_first: true,
         ends: Instant::now() + options.timeout.map_or_else(spread, Ok)?,
         bookmark: options.wants_bookmarks.then(|| Instant::now() + bookmarks),
         bookmarks,
@@ -108,26 +98,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         Err(error @ StoreError::Compacted { .. }) => Changes::Failed(Some(too_old(&error))),
         Err(error) => return Err(storage::failed(&error)),
     };
-    let mut answer = json_bytes(StatusCode::OK, Bytes::new());
-    if view.is_protobuf() {
-        answer.headers_mut().insert(CONTENT_TYPE, PROTOBUF_STREAM);
-    }
-    *answer.body_mut() = Body::unfold(stream, Stream::next);
-    Ok(answer)
-}
-
-/// Returns the randomized default timeout of a watch.
-///
-/// # Errors
-/// The system has no random numbers.
-fn spread() -> Result<Duration, Status> {
-    let mut random = [0_u8; 2];
-    getrandom::fill(&mut random).map_err(Status::internal)?;
-    Ok(SHORTEST + SHORTEST * u32::from(u16::from_ne_bytes(random)) / u32::from(u16::MAX))
-}
-
-fn too_old(error: &StoreError) -> Status {
-    Status::expired(format!("too old resource version: {error}"))
+    Ok(watch_events::answer(view, Body::unfold(stream, Stream::next)))
 }
 
 /// An item to send.
@@ -148,12 +119,10 @@ enum Changes {
 
 /// The state of one watch.
 struct Stream {
-    view: View,
+    writer: EventWriter,
     resource: &'static Resource,
     selection: Selection,
     pending: VecDeque<Item>,
-    /// Whether no table has been sent yet: the first one includes the columns (AP-90).
-    is_first: bool,
     ends: Instant,
     /// The time of the next bookmark, if bookmarks are wanted.
     bookmark: Option<Instant>,
@@ -177,8 +146,7 @@ impl Stream {
             let watch = match &mut self.changes {
                 Changes::Running(watch) => watch,
                 Changes::Failed(status) => {
-                    let document = status.take()?.document().to_string();
-                    let piece = self.event("ERROR", document.as_bytes()).ok()?;
+                    let piece = self.writer.error(&status.take()?).ok()?;
                     return Some((piece, self));
                 }
             };
@@ -264,8 +232,7 @@ impl Stream {
             }
             Item::Present(_) => return Ok(None),
             Item::Bookmark { revision, is_initial_end } => {
-                let bookmark = self.bookmark(*revision, *is_initial_end)?;
-                return self.event("BOOKMARK", &bookmark).map(Some);
+                return self.writer.bookmark(*revision, *is_initial_end).map(Some);
             }
             Item::Change(event) => {
                 let has = |entry: &Option<Arc<Entry>>| match entry {
@@ -283,37 +250,6 @@ impl Stream {
                 }
             }
         };
-        let document = self.view.document(&object, self.is_first)?;
-        self.is_first = false;
-        self.event(kind, &document).map(Some)
+        self.writer.object(kind, &object).map(Some)
     }
-
-    /// Renders an event in the syntax of the stream.
-    fn event(&self, kind: &str, document: &[u8]) -> Result<Bytes, Status> {
-        match self.view.is_protobuf() {
-            true => encode::protobuf_event(kind, document),
-            false => Ok(line(kind, document)),
-        }
-    }
-
-    fn bookmark(&self, revision: Revision, is_initial_end: bool) -> Result<Bytes, Status> {
-        let version = revision.0.to_string();
-        let metadata = match is_initial_end {
-            false => json!({ "resourceVersion": version }),
-            true => json!({"resourceVersion": version,
-                "annotations": {"k8s.io/initial-events-end": "true"}}),
-        };
-        self.view.bookmark(metadata)
-    }
-}
-
-/// Renders a watch event in JSON.
-fn line(kind: &str, object: &[u8]) -> Bytes {
-    let mut line = BytesMut::with_capacity(object.len() + 32);
-    line.put_slice(br#"{"type":""#);
-    line.put_slice(kind.as_bytes());
-    line.put_slice(br#"","object":"#);
-    line.put_slice(object);
-    line.put_slice(b"}\n");
-    line.freeze()
 }

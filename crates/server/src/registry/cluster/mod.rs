@@ -94,10 +94,10 @@ impl Cluster {
         let engine = Arc::new(LiveEngine::new(&live)?);
         let follower = Arc::new(Follower::new(Arc::clone(&engine), &kinds, metrics));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
-        // After the engine has applied a change.
+        // Before the engine applies a change: see the invariant there.
         let right_changes = RightChanges::new(&kinds, config.node_scope.clone());
         let changes: Arc<dyn portcullis_store::Observer> = Arc::<RightChanges>::clone(&right_changes);
-        let options = options.into().observer(observer).observer(changes);
+        let options = options.into().observer(changes).observer(observer);
         let backend = options.parts(storage::parts(&kinds)).open().await?;
         let mut stored = Vec::new();
         for prefix in follower.prefixes() {

@@ -17,6 +17,7 @@ use portcullis_policy::chain;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, Decision, Reason};
 use portcullis_server::api::check::Check;
+use portcullis_server::api::filter_lists::FilterLists;
 use portcullis_server::api_server::{EtcdConfig, Storage};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Audit, Mode, Policy, Sink, SinkOptions, WhenFull};
@@ -139,6 +140,8 @@ pub(crate) struct Setup {
     pub(crate) selection: Selection,
     /// The numbers that controllers follow.
     pub(crate) controllers: ControllerSettings,
+    /// Who gets filtered lists.
+    pub(crate) filter_lists: FilterLists,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,
 }
@@ -170,6 +173,7 @@ impl Default for Setup {
             clock: Clock::default(),
             selection: Selection::default(),
             controllers: ControllerSettings::default(),
+            filter_lists: FilterLists::default(),
             signing: None,
         }
     }
@@ -278,6 +282,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         state: seed.iter().cloned().collect(),
         kinds: setup.kinds,
         secure_port: 0,
+        filter_lists: setup.filter_lists,
         limits: setup.limits,
         runtime_config: setup.runtime,
         metrics,
