@@ -55,9 +55,13 @@ fn the_exit_code_says_whether_nothing_differs_bc_51() {
     let same = event(1, "get", "allow") + "\n" + &event(2, "delete", "forbid");
     for (log, code, last) in [
         (same.clone(), 0, "Nothing differs."),
-        (same.clone() + &event(3, "delete", "allow"), 1, "1 requests would be decided differently."),
-        (same.clone() + &event(3, "get", "forbid"), 1, "1 requests would be decided differently."),
-        (same.clone() + &event(3, "get", ""), 1, "Nothing is known to differ, but not everything could be judged."),
+        (same.clone() + &event(3, "delete", "allow"), 1, "1 request would be decided differently."),
+        (same.clone() + &event(3, "get", "forbid"), 1, "1 request would be decided differently."),
+        (
+            same.clone() + &event(3, "get", ""),
+            1,
+            "Nothing is known to differ, but not everything could be judged.",
+        ),
         (same + "{\n", 1, "Nothing is known to differ, but not everything could be judged."),
         (String::new(), 1, "Nothing was judged: no event told of a decision."),
     ] {

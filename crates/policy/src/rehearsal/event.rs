@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer as _, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::text::cut;
@@ -17,6 +17,8 @@ use crate::request::{Attributes, User};
 use crate::request_info::RequestInfo;
 
 const API_VERSION: &str = "audit.k8s.io/v1";
+/// How API servers begin each line of a log.
+const LINE: &str = r#"{"kind":"Event","apiVersion":"audit.k8s.io/v1","#;
 /// What servers append to a text of an event that they have cut.
 const TRUNCATED: &str = "...TRUNCATED";
 
@@ -24,6 +26,11 @@ const TRUNCATED: &str = "...TRUNCATED";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent<'a> {
+    // Read elsewhere; here, so that a key that is there twice is an error.
+    #[serde(default, rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(default, rename = "apiVersion")]
+    _api_version: IgnoredAny,
     #[serde(borrow, rename = "auditID", default)]
     pub(super) audit_id: Cow<'a, str>,
     #[serde(borrow)]
@@ -173,6 +180,13 @@ pub fn each_event(
     let not_json = |error: serde_json::Error| DocumentError::NotJson(error.to_string());
     let text = std::str::from_utf8(document)
         .map_err(|error| DocumentError::NotJson(format!("not UTF-8: {error}")))?;
+    // Read once, where it is not needed to find out what it is.
+    if text.starts_with(LINE)
+        && let Ok(event) = read(text)
+    {
+        take(Ok(event));
+        return Ok(());
+    }
     let Document { kind, api_version, items } = serde_json::from_str(text).map_err(not_json)?;
     match (&*kind, &*api_version) {
         ("Event", API_VERSION) => {

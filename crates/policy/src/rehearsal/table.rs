@@ -60,8 +60,8 @@ impl Table<'_> {
         let unknown: u64 = report.unknown.iter().map(|row| row.seen.count).sum();
         let different: u64 = report.counts.iter().map(|(_, count)| count).sum();
         match (first, last) {
-            (Some(first), Some(last)) => writeln!(f, "{count} requests, from {first} to {last}:")?,
-            _ => writeln!(f, "{count} requests:")?,
+            (Some(first), Some(last)) => writeln!(f, "{}, from {first} to {last}:", requests(count))?,
+            _ => writeln!(f, "{}:", requests(count))?,
         }
         writeln!(f, "{:>10}  decided as before", report.unchanged)?;
         for (change, count) in report.counts {
@@ -77,7 +77,7 @@ impl Table<'_> {
             writeln!(f, "{count:>10}  bodies for which there was no room, of {bytes} bytes")?;
         }
         match report.summary() {
-            Summary::Differs => writeln!(f, "{different} requests would be decided differently."),
+            Summary::Differs => writeln!(f, "{} would be decided differently.", requests(different)),
             Summary::Unknown => {
                 writeln!(f, "Nothing is known to differ, but not everything could be judged.")
             }
@@ -85,6 +85,10 @@ impl Table<'_> {
             Summary::NothingDiffers => writeln!(f, "Nothing differs."),
         }
     }
+}
+
+fn requests(count: u64) -> String {
+    format!("{count} request{}", if count == 1 { "" } else { "s" })
 }
 
 /// Rows with one head.
