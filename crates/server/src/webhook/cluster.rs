@@ -13,7 +13,7 @@ use policy::chain::{Chain, Mode, Outcome};
 use policy::deny::DenyAuthorizer;
 use policy::engine::{Engine, EngineConfig, LiveEngine, needs};
 use policy::restriction::{Assessment, Rejection};
-use policy::{AdmissionRequest, Attributes, Kind, NodeIdentity, Reason};
+use policy::{AdmissionRequest, Attributes, FeatureGates, Kind, NodeIdentity, Reason};
 use portcullis_client::feed::{Feed, Standing, Waited};
 
 use super::metrics::Wait;
