@@ -8,8 +8,8 @@ use portcullis_testkit::webhook::WebhookService;
 use serde_json::{Value, json};
 
 use crate::support::{
-    CONFIG_MAPS, MUTATING, Server, VALIDATING, allow, answer, authority, client_config, config_map, configure,
-    patching, path, requests, rule, webhook,
+    CONFIG_MAPS, MUTATING, Server, VALIDATING, allow, answer, authority, client_config, config_map,
+    configure, patching, path, requests, rule, webhook,
 };
 
 #[test]
@@ -49,7 +49,9 @@ fn patches_that_cannot_be_taken_refuse_the_write() {
         let patch = |operations: Value| patching(&operations);
         let response = match asked.review["request"]["name"].as_str().unwrap() {
             "renamed" => patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}])),
-            "moved" => patch(json!([{"op": "replace", "path": "/metadata/namespace", "value": "kube-system"}])),
+            "moved" => {
+                patch(json!([{"op": "replace", "path": "/metadata/namespace", "value": "kube-system"}]))
+            }
             "another-kind" => patch(json!([{"op": "replace", "path": "/kind", "value": "Secret"}])),
             "no-such-place" => patch(json!([{"op": "remove", "path": "/data/x"}])),
             "wrong-type" => patch(json!([{"op": "replace", "path": "/data", "value": 5}])),
@@ -100,7 +102,8 @@ fn what_a_webhook_adds_is_checked_like_what_the_client_sent() {
     let server = Server::start(&scratch, &["--token-auth-file", tokens.to_str().unwrap()]);
     let mut admin = server.admin();
     let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
-    let own = json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}]);
+    let own =
+        json!([{"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "verbs": ["create"]}]);
     admin.must(201, "POST", roles, Some(&json!({"metadata": {"name": "roles"}, "rules": own})));
     let binding = json!({
         "metadata": {"name": "jane"}, "subjects": [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}],
@@ -164,7 +167,10 @@ fn a_write_that_is_made_again_unchanged_is_not_asked_about_again() {
     assert_eq!(service.asked().len(), 1);
     let stored = server.admin().must(200, "GET", &format!("{CONFIG_MAPS}/x"), None);
     assert_eq!(stored["data"], json!({"a": "b", "new": "c"}));
-    assert_ne!(stored["metadata"]["resourceVersion"], requests(&service)[0]["object"]["metadata"]["resourceVersion"]);
+    assert_ne!(
+        stored["metadata"]["resourceVersion"],
+        requests(&service)[0]["object"]["metadata"]["resourceVersion"]
+    );
 }
 
 #[test]

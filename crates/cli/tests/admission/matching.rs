@@ -57,18 +57,25 @@ fn rules_selectors_and_conditions_choose_the_writes() {
         ("cluster", scoped("Cluster")),
         ("namespaced", scoped("Namespaced")),
         ("team", json!({"rules": every, "namespaceSelector": {"matchLabels": {"kind": "team"}}})),
-        ("not-team", json!({"rules": every, "namespaceSelector": {"matchExpressions": [
-            {"key": "kind", "operator": "NotIn", "values": ["team"]}]}})),
+        (
+            "not-team",
+            json!({"rules": every, "namespaceSelector": {"matchExpressions": [
+            {"key": "kind", "operator": "NotIn", "values": ["team"]}]}}),
+        ),
         ("labelled", json!({"objectSelector": {"matchLabels": {"x": "y"}}})),
         ("by-name", condition("request.name == 'a' && request.userInfo.username == 'system:admin'")),
-        ("by-data", condition("has(object.data) && object.data.a == 'b'")),
+        ("by-data", condition("object != null && has(object.data) && object.data.a == 'b'")),
         ("by-old", condition("oldObject != null && oldObject.data.a == 'b'")),
         ("by-options", condition("request.dryRun && request.options.kind == 'CreateOptions'")),
     ];
     let hooks: Vec<Value> = hooks.iter().map(|(name, fields)| named(&service, name, fields)).collect();
     configure(&mut admin, VALIDATING, "hooks", &hooks);
-    let admin_name = admin.must(201, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", Some(&json!({})))
-        ["status"]["userInfo"]["username"]
+    let admin_name = admin.must(
+        201,
+        "POST",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        Some(&json!({})),
+    )["status"]["userInfo"]["username"]
         .clone();
     let by_name = if admin_name == "system:admin" { vec!["by-name"] } else { vec![] };
 
@@ -80,25 +87,59 @@ fn rules_selectors_and_conditions_choose_the_writes() {
     let status = json!({"status": {"conditions": []}});
     let usual = ["all", "main-resources", "maps", "namespaced"];
     let cases: Vec<(&str, String, Option<Value>, u16, Vec<&str>)> = vec![
-        ("POST", CONFIG_MAPS.to_owned(), Some(config_map("a")), 201,
-            [&usual[..], &["by-data", "creates", "not-team"], &by_name].concat()),
-        ("POST", format!("{CONFIG_MAPS}?dryRun=All"), Some(empty), 201,
-            [&usual[..], &["by-options", "creates", "not-team"]].concat()),
-        ("POST", in_team.to_owned(), Some(labelled.clone()), 201,
-            [&usual[..], &["by-data", "creates", "labelled", "team"]].concat()),
+        (
+            "POST",
+            CONFIG_MAPS.to_owned(),
+            Some(config_map("a")),
+            201,
+            [&usual[..], &["by-data", "creates", "not-team"], &by_name].concat(),
+        ),
+        (
+            "POST",
+            format!("{CONFIG_MAPS}?dryRun=All"),
+            Some(empty),
+            201,
+            [&usual[..], &["by-options", "creates", "not-team"]].concat(),
+        ),
+        (
+            "POST",
+            in_team.to_owned(),
+            Some(labelled.clone()),
+            201,
+            [&usual[..], &["by-data", "creates", "labelled", "team"]].concat(),
+        ),
         // The old labels count as well.
-        ("PUT", format!("{in_team}/b"), Some(config_map("b")), 200,
-            [&usual[..], &["by-data", "by-old", "labelled", "team", "updates"]].concat()),
-        ("DELETE", format!("{in_team}/b"), None, 200,
-            [&usual[..], &["by-old", "team"]].concat()),
+        (
+            "PUT",
+            format!("{in_team}/b"),
+            Some(config_map("b")),
+            200,
+            [&usual[..], &["by-data", "by-old", "labelled", "team", "updates"]].concat(),
+        ),
+        ("DELETE", format!("{in_team}/b"), None, 200, [&usual[..], &["by-old", "team"]].concat()),
         // Cluster-scoped objects are in no namespace: every selector of namespaces takes them.
-        ("POST", "/api/v1/nodes".to_owned(), Some(node), 201,
-            vec!["all", "cluster", "main-resources", "not-team", "team"]),
-        ("PATCH", "/api/v1/nodes/n/status".to_owned(), Some(status), 200,
-            vec!["all", "not-team", "subresources", "team"]),
+        (
+            "POST",
+            "/api/v1/nodes".to_owned(),
+            Some(node),
+            201,
+            vec!["all", "cluster", "main-resources", "not-team", "team"],
+        ),
+        (
+            "PATCH",
+            "/api/v1/nodes/n/status".to_owned(),
+            Some(status),
+            200,
+            vec!["all", "not-team", "subresources", "team"],
+        ),
         // Of a namespace its own labels.
-        ("DELETE", "/api/v1/namespaces/team".to_owned(), None, 200,
-            vec!["all", "cluster", "main-resources", "team"]),
+        (
+            "DELETE",
+            "/api/v1/namespaces/team".to_owned(),
+            None,
+            200,
+            vec!["all", "cluster", "main-resources", "team"],
+        ),
         // Webhooks are not asked about webhooks, and not about reads.
         ("GET", CONFIG_MAPS.to_owned(), None, 200, vec![]),
         ("DELETE", format!("{}/hooks", path(VALIDATING)), None, 200, vec![]),
@@ -133,7 +174,12 @@ fn a_webhook_for_another_version_is_asked_in_it_or_with_exact_not_at_all() {
                 "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}}],
         },
     });
-    admin.must(201, "POST", "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", Some(&scaler));
+    admin.must(
+        201,
+        "POST",
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+        Some(&scaler),
+    );
     assert_eq!(asked_since(&service, 0), ["equivalent"]);
     let request = &requests(&service)[0];
     assert_eq!(request["resource"]["version"], "v1");
@@ -205,7 +251,8 @@ fn configurations_that_cannot_work_are_refused() {
         (json!({"timeoutSeconds": 31}), "the timeout value must be between 1 and 30 seconds"),
         (json!({"sideEffects": "Some"}), "sideEffects"),
     ] {
-        let configuration = json!({"metadata": {"name": "w"}, "webhooks": [webhook(&service, "w.example.com", &fields)]});
+        let configuration =
+            json!({"metadata": {"name": "w"}, "webhooks": [webhook(&service, "w.example.com", &fields)]});
         let refused = admin.ask("POST", &path(VALIDATING), Some(&configuration)).unwrap();
         assert_eq!(refused.code, 422, "{fields}: {}", refused.text());
         assert!(refused.text().contains(expected), "{fields}: {}", refused.text());

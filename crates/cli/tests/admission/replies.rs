@@ -58,7 +58,10 @@ fn comparable(status: &Value) -> Value {
         let failed = "failed calling webhook \"w.example.com\": ";
         *message = match text.split_once("failed to call webhook: ") {
             Some((before, _)) => before.into(),
-            None => match text.split_once(failed).filter(|(_, why)| why.contains("of admission.k8s.io/v1, Kind=AdmissionReview, got") && !why.contains("got /, Kind=")) {
+            None => match text.split_once(failed).filter(|(_, why)| {
+                why.contains("of admission.k8s.io/v1, Kind=AdmissionReview, got")
+                    && !why.contains("got /, Kind=")
+            }) {
                 Some((before, _)) => format!("{before}{failed}").into(),
                 None => text.into(),
             },
@@ -136,13 +139,23 @@ fn clients_get_what_they_got_from_kube_apiserver_bc_5() {
 
     // Counted under the names of kube-apiserver.
     for (metric, least) in [
-        ("apiserver_admission_webhook_request_total{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",code=\"200\",rejected=\"false\"}", 5),
-        ("apiserver_admission_webhook_rejection_count{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"403\"}", 2),
+        (
+            "apiserver_admission_webhook_request_total{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",code=\"200\",rejected=\"false\"}",
+            5,
+        ),
+        (
+            "apiserver_admission_webhook_rejection_count{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",error_type=\"no_error\",rejection_code=\"403\"}",
+            2,
+        ),
         ("apiserver_admission_webhook_fail_open_count{name=\"w.example.com\",type=\"validating\"}", 10),
-        ("apiserver_admission_webhook_admission_duration_seconds_count{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",rejected=\"false\"}", 5),
+        (
+            "apiserver_admission_webhook_admission_duration_seconds_count{name=\"w.example.com\",type=\"validating\",operation=\"CREATE\",rejected=\"false\"}",
+            5,
+        ),
     ] {
         let line = server.metric(metric);
-        let count: u64 = line.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{metric}: {line:?}"));
+        let count: u64 =
+            line.rsplit(' ').next().unwrap().parse().unwrap_or_else(|_| panic!("{metric}: {line:?}"));
         assert!(count >= least, "{line}");
     }
 }

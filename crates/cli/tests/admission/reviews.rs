@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::support::{Server, VALIDATING, allow, configure, requests, rule, webhook};
 
 /// What differs from run to run, and the fields that one server fills in and the other does not.
-const LEFT_OUT: &[&str] = &["managedFields", "extra", "uid", "resourceVersion", "creationTimestamp"];
+const LEFT_OUT: &[&str] =
+    &["managedFields", "extra", "uid", "resourceVersion", "creationTimestamp", "stubPKCS10Request"];
 
 /// The user of a review, with a token. Service accounts have uids.
 fn tokens(lines: &[Value]) -> BTreeMap<String, String> {
@@ -38,7 +39,8 @@ fn token_line(user: &Value) -> String {
 fn request(review: &Value) -> (&'static str, String, Option<Value>) {
     let text = |pointer: &str| review.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = (text("/requestResource/group"), text("/requestResource/version"));
-    let mut path = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    let mut path =
+        if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
     if !text("/namespace").is_empty() {
         path = format!("{path}/namespaces/{}", text("/namespace"));
     }
@@ -117,6 +119,18 @@ fn reviews_have_the_form_of_those_of_kube_apiserver_bc_5() {
             recorded::CONTROLLERS,
         ],
     );
+    // The state was written before the event was there.
+    let events = lines.iter().map(|line| &line["request"]["request"]["oldObject"]);
+    for event in events.filter(|object| object["kind"] == "Event") {
+        let mut event = event.clone();
+        event["metadata"]
+            .as_object_mut()
+            .unwrap()
+            .retain(|name, _| matches!(name.as_str(), "name" | "namespace"));
+        let path = format!("/api/v1/namespaces/{}/events", event["metadata"]["namespace"].as_str().unwrap());
+        let code = server.admin().ask("POST", &path, Some(&event)).unwrap().code;
+        assert!(matches!(code, 201 | 409), "{code}: {event}");
+    }
     let fields = json!({"rules": [rule(&["*"], "*", "*", "*/*")]});
     configure(&mut server.admin(), VALIDATING, "all", &[webhook(&service, "all.example.com", &fields)]);
     let (mut differ, mut compared, mut refused) = (Vec::new(), BTreeSet::new(), Vec::new());
@@ -137,7 +151,14 @@ fn reviews_have_the_form_of_those_of_kube_apiserver_bc_5() {
         };
         let version = &service.asked()[before].review["apiVersion"];
         assert_eq!(*version, line["request"]["apiVersion"]);
-        let (found, expected) = (comparable(found), comparable(review));
+        let (mut found, mut expected) = (comparable(found), comparable(review));
+        if line["collection"] == json!(true) {
+            // The selector of the request is not in the review: the first object may be another one.
+            for review in [&mut found, &mut expected] {
+                review["oldObject"]["name"] = Value::Null;
+                review["oldObject"]["spec"] = Value::Null;
+            }
+        }
         if found != expected {
             differ.push(format!("{at} {method} {path}:\n  {found}\n  {expected}"));
         }

@@ -86,6 +86,7 @@ fn replay(policy: &str, lines: &[Value]) {
         .iter()
         .map(|line| ((user(line).to_owned(), case(line).to_owned()), line["replies"].clone()))
         .collect();
+    let allowed = lines.iter().find(|line| case(line) == "allowed").unwrap()["replies"].clone();
     let counts = Arc::<Mutex<HashMap<(String, String), usize>>>::default();
     let its_counts = Arc::clone(&counts);
     let service = WebhookService::start(scratch.path(), move |asked: &Asked, _| {
@@ -96,12 +97,15 @@ fn replay(policy: &str, lines: &[Value]) {
         let Some(replies) = by_question.get(&question) else { return Reply::Close };
         let at = {
             let mut counts = its_counts.lock().unwrap();
-            let count = counts.entry(question).or_default();
+            let count = counts.entry(question.clone()).or_default();
             *count += 1;
             *count - 1
         };
+        let case = question.1;
+        // Three replies are recorded at most. Those after them are like the last, but where the name of the case says otherwise.
+        let is_fifth = case == "500-four-times-then-allowed" && at == 4;
         let replies = replies.as_array().unwrap();
-        reply(&replies[at.min(replies.len() - 1)])
+        if is_fifth { reply(&allowed[0]) } else { reply(&replies[at.min(replies.len() - 1)]) }
     });
     let kubeconfig = service.kubeconfig();
     let webhook = json!({
@@ -120,8 +124,7 @@ fn replay(policy: &str, lines: &[Value]) {
     });
     let config = scratch.write("authorization.yaml", config.to_string());
     let grants = scratch.write("policy.jsonl", GRANTS);
-    let flags =
-        ["--authorization-config", text(&config), "--authorization-policy-file", text(&grants)];
+    let flags = ["--authorization-config", text(&config), "--authorization-policy-file", text(&grants)];
     let server = Running::start(&scratch, &flags);
     let asked: Vec<&Value> = lines.iter().filter(|line| !UNREACHABLE.contains(&case(line))).collect();
     // Most of the time is spent waiting for the next try.
@@ -131,7 +134,11 @@ fn replay(policy: &str, lines: &[Value]) {
         let (server, counts) = (&server, &counts);
         let asking: Vec<_> = asked
             .chunks(chunk)
-            .map(|lines| scope.spawn(move || lines.iter().filter_map(|line| ask(server, counts, policy, line)).collect::<Vec<_>>()))
+            .map(|lines| {
+                scope.spawn(move || {
+                    lines.iter().filter_map(|line| ask(server, counts, policy, line)).collect::<Vec<_>>()
+                })
+            })
             .collect();
         for part in asking {
             differ.extend(part.join().unwrap());

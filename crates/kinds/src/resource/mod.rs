@@ -14,8 +14,8 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Update,
-    ValidateRequest,
+    Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Need, OnRequest, Refusal,
+    Requester, Update, ValidateRequest,
 };
 
 /// A kind that is served, and unless it has an `action` also stored. The functions are pure. Those that take only

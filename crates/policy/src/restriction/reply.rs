@@ -134,7 +134,9 @@ impl AdmissionReply {
         let answer: Answer<'_> = strict::from_str(text)
             .map_err(|error| ReplyError::Unreadable(JsonError::of_decoding(text, &error).to_string()))?;
         let invalid = |why: String| Err(ReplyError::Invalid(why));
-        let Some(response) = answer.response else { return invalid("webhook response was absent".to_owned()) };
+        let Some(response) = answer.response else {
+            return invalid("webhook response was absent".to_owned());
+        };
         if response.uid != *asked.uid {
             return invalid(format!("expected response.uid={:?}, got {:?}", asked.uid, &*response.uid));
         }

@@ -22,7 +22,8 @@ pub(crate) fn of(from: &Uri, code: StatusCode, headers: &HeaderMap) -> Option<Re
 }
 
 fn within(from: &Uri, location: &str) -> Result<Uri, String> {
-    let refused = || format!("redirected to {location:?}: redirects are followed within the same server only");
+    let refused =
+        || format!("redirected to {location:?}: redirects are followed within the same server only");
     let to: Uri = location.parse().map_err(|_| refused())?;
     let port = |uri: &Uri| uri.port_u16().unwrap_or(PORT);
     let is_same = match to.authority() {

@@ -7,8 +7,8 @@ use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::macros::{self, Typing};
-use super::selection;
 use super::objects::Object;
+use super::selection;
 use super::types::{BOOL, INT, NULL, STRING, TYPE_NAMES, Type, signatures};
 
 /// The variables of conditions about writes whose fields are not known: the objects.

@@ -1,7 +1,5 @@
 //! The objects with known fields that expressions are about, as Kubernetes declares them.
 
-use super::types::Type;
-
 /// An object and its fields (AC-103, AC-104, AC-107), each in the notation of `types`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Object {
@@ -96,24 +94,5 @@ static OBJECTS: [Object; 11] = [
 impl Object {
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         OBJECTS.iter().find(|object| object.name == name)
-    }
-
-    /// Returns the type of the variable `request` in conditions about authorization.
-    pub(super) fn request() -> Type {
-        Type::parse("kubernetes.SubjectAccessReviewSpec")
-    }
-
-    /// Returns the type of the variable `request` in conditions about writes.
-    pub(super) fn admission_request() -> Type {
-        Type::parse("kubernetes.AdmissionRequest")
-    }
-
-    /// Returns the type of the variable `device`.
-    pub(super) fn device() -> Type {
-        Type::parse("kubernetes.DRADevice")
-    }
-
-    pub(super) fn field(&self, name: &str) -> Option<Type> {
-        self.fields.iter().find(|(field, _)| *field == name).map(|(_, text)| Type::parse(text))
     }
 }

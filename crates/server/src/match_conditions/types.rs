@@ -30,6 +30,27 @@ pub(super) const INT: Type = Type::Plain("int");
 pub(super) const STRING: Type = Type::Plain("string");
 pub(super) const NULL: Type = Type::Plain("null_type");
 
+impl Object {
+    /// Returns the type of the variable `request` in conditions about authorization.
+    pub(super) fn request() -> Type {
+        Type::parse("kubernetes.SubjectAccessReviewSpec")
+    }
+
+    /// Returns the type of the variable `request` in conditions about writes.
+    pub(super) fn admission_request() -> Type {
+        Type::parse("kubernetes.AdmissionRequest")
+    }
+
+    /// Returns the type of the variable `device`.
+    pub(super) fn device() -> Type {
+        Type::parse("kubernetes.DRADevice")
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<Type> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, text)| Type::parse(text))
+    }
+}
+
 /// The names of types that are values, as in `type(x) == string`.
 pub(super) const TYPE_NAMES: [&str; 12] = [
     "bool",
@@ -66,7 +87,7 @@ const PLAIN: [&str; 15] = [
 
 impl Type {
     /// Parses a type in the notation of these tables.
-    pub(super) fn parse(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         if let Some(name) = PLAIN.iter().find(|name| **name == text) {
             return Self::Plain(name);
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use kinds::Map;
-use kinds::resource::{Certificates, Context, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Resource};
+use kinds::resource::{
+    Certificates, Context, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Resource,
+};
 use kinds::resources::core::namespaces::NAMESPACES;
 use pki::csr::Csr;
 use portcullis_apimachinery::field_error::FieldErrors;
@@ -123,10 +125,7 @@ async fn claim(scope: &RequestScope<'_>) -> Result<Write, Status> {
 }
 
 /// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.
-async fn faults(
-    about: ExpressionsAbout,
-    expressions: Vec<&str>,
-) -> Result<BTreeMap<String, String>, Status> {
+async fn faults(about: ExpressionsAbout, expressions: Vec<&str>) -> Result<BTreeMap<String, String>, Status> {
     if expressions.is_empty() {
         return Ok(BTreeMap::new());
     }

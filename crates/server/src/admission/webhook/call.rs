@@ -23,14 +23,15 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kinds::Map;
 use kinds::resources::core::services::SERVICES;
 use pki::tls::{self, ClientConfig as TlsConfig};
+use policy::objects::decode::Text;
 use portcullis_apimachinery::duration;
 use portcullis_client::connect::describe;
 use portcullis_client::refusal::Refusal;
 use portcullis_store::Store as _;
+use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::hook::{ClientConfig, ServiceReference};
 use crate::http::redirect;
 use crate::registry::backend::Backend;
 use crate::registry::storage;
@@ -46,6 +47,26 @@ const PONG: Duration = Duration::from_secs(15);
 const TOLD: usize = 1024;
 /// The port of a service, unless the configuration names another.
 const PORT: u16 = 443;
+
+/// How a webhook is reached.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct ClientConfig<'a> {
+    pub(super) url: Option<Text<'a>>,
+    pub(super) service: Option<ServiceReference<'a>>,
+    /// The authorities of its certificate: PEM in base64.
+    pub(super) ca_bundle: Text<'a>,
+}
+
+/// The service of a webhook.
+#[derive(Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct ServiceReference<'a> {
+    pub(super) name: Text<'a>,
+    pub(super) namespace: Text<'a>,
+    pub(super) path: Text<'a>,
+    pub(super) port: Option<u16>,
+}
 
 /// The body of a call: the beginning is of one webhook, the rest is shared by all.
 #[derive(Clone)]

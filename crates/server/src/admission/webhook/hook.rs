@@ -13,7 +13,7 @@ use portcullis_apimachinery::selector::LabelRequirement;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::call::Caller;
+use super::call::{Caller, ClientConfig};
 use crate::match_conditions::AdmissionConditions;
 
 /// The versions of AdmissionReview that are spoken, in the notation of configurations.
@@ -91,26 +91,6 @@ struct Webhook<'a> {
     rules: List<RuleText<'a>>,
     side_effects: Text<'a>,
     timeout_seconds: Option<u64>,
-}
-
-/// How a webhook is reached.
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
-pub(super) struct ClientConfig<'a> {
-    pub(super) url: Option<Text<'a>>,
-    pub(super) service: Option<ServiceReference<'a>>,
-    /// The authorities of its certificate: PEM in base64.
-    pub(super) ca_bundle: Text<'a>,
-}
-
-/// The service of a webhook.
-#[derive(Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
-pub(super) struct ServiceReference<'a> {
-    pub(super) name: Text<'a>,
-    pub(super) namespace: Text<'a>,
-    pub(super) path: Text<'a>,
-    pub(super) port: Option<u16>,
 }
 
 #[derive(Default, Deserialize)]
@@ -235,7 +215,5 @@ pub(super) fn operation(operation: Operation) -> &'static str {
 pub(super) fn is_selected(requirements: &[LabelRequirement], object: Option<&Map>) -> bool {
     let has_metadata = |object: &&Map| object.get("metadata").is_some_and(Value::is_object);
     requirements.is_empty()
-        || object
-            .filter(has_metadata)
-            .is_some_and(|object| kinds::meta::labels_match(requirements, object))
+        || object.filter(has_metadata).is_some_and(|object| kinds::meta::labels_match(requirements, object))
 }

@@ -32,6 +32,7 @@ use kinds::resources::admission_registration::{
 use kinds::resources::core::namespaces::NAMESPACES;
 use policy::restriction::Operation;
 use policy::restriction::reply::{AdmissionReply, AskedReview, ReplyError};
+use tokio::sync::OnceCell;
 
 use self::configured::Configured;
 use self::hook::{Hook, is_selected, operation};
@@ -167,12 +168,17 @@ impl<'a> Calls<'a> {
         if is_exempt(attributes.resource) {
             return Ok(round);
         }
-        for hook in self.webhooks.mutating.hooks(attributes.backend).await? {
+        let hooks = self.webhooks.mutating.hooks(attributes.backend).await?;
+        if hooks.is_empty() {
+            return Ok(round);
+        }
+        let found = Found::of(attributes);
+        for hook in hooks {
             if is_again && !round.reinvokes(&hook) {
                 continue;
             }
             let facts = Facts::of(attributes);
-            let Some(question) = matched(&hook, attributes, facts).await? else { continue };
+            let Some(question) = matched(&hook, attributes, facts, &found).await? else { continue };
             let rest = question.rest()?;
             let invocation = invocation(&hook, Phase::Mutating, attributes, &question, rest);
             let patch = turn::outside(self.ask(&invocation, attributes)).await.map_err(too_many)??;
@@ -200,10 +206,14 @@ impl<'a> Calls<'a> {
             return Ok(());
         }
         let hooks = self.webhooks.validating.hooks(attributes.backend).await?;
-        let facts = Facts::of(attributes);
+        if hooks.is_empty() {
+            return Ok(());
+        }
+        let (facts, found) = (Facts::of(attributes), Found::of(attributes));
         let mut questions = Vec::new();
         for hook in &hooks {
-            questions.extend(matched(hook, attributes, facts).await?.map(|question| (hook, question)));
+            let question = matched(hook, attributes, facts, &found).await?;
+            questions.extend(question.map(|question| (hook, question)));
         }
         // One text for all webhooks that are asked in the same version.
         let mut texts: Vec<(&'static Resource, Bytes)> = Vec::new();
@@ -317,6 +327,20 @@ fn invocation<'r>(
     }
 }
 
+/// What is looked up once for all webhooks that may be asked about a write.
+struct Found {
+    versions: Vec<&'static Resource>,
+    /// The namespace of the write, if a webhook selects by it.
+    namespace: OnceCell<Option<Map>>,
+}
+
+impl Found {
+    fn of(attributes: &AdmissionAttributes<'_>) -> Self {
+        let versions = versions::of(attributes.kinds, attributes.served);
+        Self { versions, namespace: OnceCell::new() }
+    }
+}
+
 /// What a webhook is asked about a write; nothing if it is not asked.
 ///
 /// # Errors
@@ -325,10 +349,10 @@ async fn matched<'r>(
     hook: &Hook,
     attributes: &'r AdmissionAttributes<'_>,
     facts: Facts<'r, '_>,
+    found: &Found,
 ) -> Result<Option<Question<'r>>, Status> {
-    let versions = versions::of(attributes.kinds, attributes.served);
-    let Some(version) = hook.version_for(facts.request(), &versions) else { return Ok(None) };
-    if !is_in_namespace(hook, attributes, facts.namespace()).await? {
+    let Some(version) = hook.version_for(facts.request(), &found.versions) else { return Ok(None) };
+    if !is_in_namespace(hook, attributes, facts.namespace(), found).await? {
         return Ok(None);
     }
     let question = facts.question(version);
@@ -362,6 +386,7 @@ async fn is_in_namespace(
     hook: &Hook,
     attributes: &AdmissionAttributes<'_>,
     namespace: &str,
+    found: &Found,
 ) -> Result<bool, Status> {
     if hook.namespaces.is_empty() || namespace.is_empty() {
         return Ok(true);
@@ -371,8 +396,8 @@ async fn is_in_namespace(
     if let Some(object) = attributes.object.as_deref().or(attributes.old).filter(|_| is_main) {
         return Ok(is_selected(&hook.namespaces, Some(object)));
     }
-    match attributes.stored(&NAMESPACES, "", namespace).await? {
-        Some(found) => Ok(is_selected(&hook.namespaces, Some(&found))),
+    match found.namespace.get_or_try_init(|| attributes.stored(&NAMESPACES, "", namespace)).await? {
+        Some(found) => Ok(is_selected(&hook.namespaces, Some(found))),
         None => Err(Status::no_object("", NAMESPACES.plural, namespace)),
     }
 }

@@ -15,6 +15,7 @@ use super::versions;
 use crate::http::status::Status;
 use crate::match_conditions::Write;
 use crate::registry::admission::{AdmissionAttributes, Options};
+use crate::registry::deletion::grace_period;
 use crate::registry::meta;
 
 /// A write as it is told to webhooks, in one version of its kind.
@@ -151,10 +152,8 @@ impl<'r, 'a> Facts<'r, 'a> {
             }
             Options::Write(options) => options.document("UpdateOptions"),
             Options::Delete(options) => {
-                let begun = self.attributes.old.and_then(|old| {
-                    crate::registry::deletion::grace_period(self.attributes.resource, old, options)
-                });
-                options.document(begun)
+                let old = self.attributes.old;
+                options.document(old.and_then(|old| grace_period(self.attributes.resource, old, options)))
             }
         }
     }
@@ -217,7 +216,8 @@ impl Question<'_> {
 
 /// The review with this uid.
 pub(super) fn body(api_version: &str, uid: &str, rest: &Bytes) -> Body {
-    let head = format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","#);
+    let head =
+        format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","#);
     Body { head: head.into(), rest: rest.clone() }
 }
 

@@ -76,7 +76,8 @@ mod tests {
             assert_eq!(versions.first(), Some(&row));
             for version in versions.into_iter().skip(1) {
                 let metadata = json!({"name": "n", "namespace": if row.is_namespaced { "ns" } else { "" }});
-                let document = json!({"kind": row.kind, "apiVersion": row.api_version(), "metadata": metadata});
+                let document =
+                    json!({"kind": row.kind, "apiVersion": row.api_version(), "metadata": metadata});
                 let object = read(document.as_object().unwrap().clone(), row, row).unwrap();
                 let other = shown(object.clone(), row, version);
                 assert_eq!(other["apiVersion"], json!(version.api_version()));
