@@ -86,7 +86,7 @@ impl Served {
             (line["cause"]["method"].as_str().unwrap(), line["cause"]["path"].as_str().unwrap());
         // Bodies are read after the decision.
         let answer = Client::new(self.running.address(), &identity).send(method, path, b"").unwrap();
-        assert!((200..500).contains(&answer.code), "{line}: {}", answer.text());
+        assert!(!matches!(answer.code, 401 | 500 | 503), "{line}: {}", answer.text());
         answer.audit_id
     }
 
@@ -115,7 +115,7 @@ impl Served {
 fn is_sent(line: &Value) -> bool {
     let (spec, cause) = (&line["request"]["spec"], &line["cause"]);
     let verb = spec["resourceAttributes"]["verb"].as_str().unwrap_or_default();
-    let takes_long = matches!(verb, "watch" | "delete" | "deletecollection") && line["decision"] == "allow";
+    let takes_long = matches!(verb, "watch" | "delete" | "deletecollection");
     let group = &spec["resourceAttributes"]["group"];
     let is_review = cause["path"].as_str().is_some_and(|path| path.contains("/authorization.k8s.io/"));
     line["audited"] == true
