@@ -5,11 +5,11 @@ use portcullis_server::authz::secret_alarm::MOST_SECRETS;
 
 /// See the module.
 #[derive(Args, Clone, Debug, Default)]
-pub struct AlarmFlags {
+pub(crate) struct AlarmFlags {
     /// Raise an alarm when a node asks for more distinct secrets than this within a minute: a metric, a line in the log, and in
     /// `serve` an event about the node. Nothing is refused [default: no alarm]
     #[arg(long, value_name = "NUMBER", value_parser = number)]
-    pub node_secret_alarm: Option<usize>,
+    pub(crate) node_secret_alarm: Option<usize>,
 }
 
 fn number(text: &str) -> Result<usize, String> {

@@ -154,9 +154,9 @@ impl EngineFlags {
             return Ok(None);
         }
         let scope = NodeScope::new(&self.node_scoped, &self.node_scoped_resources);
-        scope.map(Some).map_err(|why| {
-            Failure::input(format_args!("--node-scoped, --node-scoped-resources: {why}"))
-        })
+        scope
+            .map(Some)
+            .map_err(|why| Failure::input(format_args!("--node-scoped, --node-scoped-resources: {why}")))
     }
 
     fn abac(&self) -> Result<Option<AbacPolicyFile>, Failure> {

@@ -1,7 +1,7 @@
 //! The command line of Portcullis: one file per command under `command`.
 
-pub mod alarm_flags;
-mod answer;
+mod alarm_flags;
+pub mod answer;
 mod approver_config;
 pub mod approver_flags;
 mod attest_config;

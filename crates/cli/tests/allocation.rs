@@ -87,8 +87,12 @@ fn denying_allocates_nothing_bc_30_bc_32() {
         for user in &users {
             for namespace in ["n1", "n2", "unknown"] {
                 for name in ["s", "other", ""] {
-                    let request =
-                        ResourceRequest { namespace, name, resource: "secrets", ..ResourceRequest::default() };
+                    let request = ResourceRequest {
+                        namespace,
+                        name,
+                        resource: "secrets",
+                        ..ResourceRequest::default()
+                    };
                     let asked = Attributes { user, verb: "get", path: "", resource: Some(request) };
                     let outcome = std::hint::black_box(engine.chain().decide(&asked));
                     allowed += usize::from(outcome.is_allow());

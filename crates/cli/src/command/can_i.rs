@@ -193,8 +193,8 @@ fn extra(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, Failure> {
     let mut extra = BTreeMap::<String, Vec<String>>::new();
     for text in given {
         let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-        let (key, value) = pair
-            .ok_or_else(|| Failure::input(format_args!("--as-user-extra {text:?}: write KEY=VALUE")))?;
+        let (key, value) =
+            pair.ok_or_else(|| Failure::input(format_args!("--as-user-extra {text:?}: write KEY=VALUE")))?;
         extra.entry(key.to_lowercase()).or_default().push(value.to_owned());
     }
     Ok(extra)

@@ -49,13 +49,20 @@ impl Server {
     }
 }
 
+/// Writes the file of rules at once, so that nobody reads half of it.
+fn put(scratch: &Scratch, text: &str) -> PathBuf {
+    let path = scratch.path().join("deny.yaml");
+    std::fs::rename(scratch.write("deny.new", text), &path).unwrap();
+    path
+}
+
 fn rules(scratch: &Scratch, resource: &str) -> PathBuf {
     let document = json!({"apiVersion": "portcullis.dev/v1", "kind": "DenyRules", "rules": [{
         "name": "production", "subjects": [{"kind": "User", "name": "*"}], "except": [{"kind": "User", "name": "bob"}],
         "verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": [resource],
         "namespaceSelector": {"matchLabels": {"stage": "production"}},
     }]});
-    scratch.write("deny.yaml", document.to_string())
+    put(scratch, &document.to_string())
 }
 
 fn namespace(admin: &mut Client, name: &str, stage: &str) {
@@ -87,7 +94,10 @@ fn labels_of_namespaces_decide_and_a_changed_file_takes_effect_bc_30() {
     // Nothing is known of a namespace that is not there.
     let unknown = server.with_token("alice-token").must(403, "GET", &secrets("none"), None);
     let unknown = unknown["message"].as_str().unwrap();
-    assert!(unknown.ends_with("the labels of the namespace are not known, so the rule applies)"), "{unknown}");
+    assert!(
+        unknown.ends_with("the labels of the namespace are not known, so the rule applies)"),
+        "{unknown}"
+    );
     for other in ["bob-token", "root-token"] {
         server.with_token(other).must(200, "GET", &secrets("live"), None);
     }
@@ -106,7 +116,7 @@ fn labels_of_namespaces_decide_and_a_changed_file_takes_effect_bc_30() {
     // A file that cannot be used changes nothing.
     admin.must(200, "PATCH", "/api/v1/namespaces/live", Some(&label("production")));
     assert_eq!((server.reloads("success"), server.reloads("failure")), (0, 0));
-    scratch.write("deny.yaml", "{apiVersion: portcullis.dev/v1, kind: DenyRules, rule: []}");
+    put(&scratch, "{apiVersion: portcullis.dev/v1, kind: DenyRules, rule: []}");
     until("the file is refused", || server.reloads("failure") == 1);
     assert_eq!(code(&secrets("live")), 403);
     // Other rules end a watch that they deny.
@@ -226,8 +236,9 @@ fn an_account_reaches_the_objects_of_the_node_of_its_token_bc_32() {
         let client = server.admin().header("Impersonate-User: system:serviceaccount:default:agent");
         match node {
             "" => client,
-            node => client
-                .header(&format!("Impersonate-Extra-authentication.kubernetes.io%2fnode-name: {node}")),
+            node => {
+                client.header(&format!("Impersonate-Extra-authentication.kubernetes.io%2fnode-name: {node}"))
+            }
         }
     };
     for (node, code) in [("n1", 200), ("n2", 403), ("", 403)] {
@@ -302,7 +313,7 @@ fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
         "verbs": ["get"], "apiGroups": [""], "resources": ["secrets"],
         "namespaceSelector": {"matchLabels": {"stage": "production"}},
     }]});
-    let file = scratch.write("deny.yaml", document.to_string());
+    let file = put(&scratch, &document.to_string());
     // Whom AlwaysAllow allows `escalate` and `bind` too.
     let flags = ["--authorization-mode=Deny,AlwaysAllow", "--deny-file", text(&file)];
     let checked = [&flags[..], &["--deny-escalation-check"]].concat();
@@ -311,9 +322,7 @@ fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
     namespace(&mut admin, "live", "production");
     namespace(&mut admin, "lab", "test");
     let group = "/apis/rbac.authorization.k8s.io/v1";
-    let role = |name: &str, resources: &[&str]| {
-        json!({"metadata": {"name": name}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": resources}]})
-    };
+    let role = |name: &str, resources: &[&str]| json!({"metadata": {"name": name}, "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": resources}]});
     let roles = |namespace: &str| format!("{group}/namespaces/{namespace}/roles");
     let mut alice = server.with_token("alice-token");
     let refused = alice.must(403, "POST", &roles("live"), Some(&role("r", &["secrets"])));

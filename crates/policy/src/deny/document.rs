@@ -285,11 +285,8 @@ fn locks_out(rule: &Rule) -> bool {
         name: "\u{1}any",
         ..ResourceRequest::default()
     };
-    ["update", "create"]
-        .iter()
-        .any(|verb| {
-            let asked = Attributes { user: &somebody, verb, path: "", resource: Some(binding) };
-            rule.denies(&asked, None).is_some()
-        })
-        && rule.except.is_empty()
+    ["update", "create"].iter().any(|verb| {
+        let asked = Attributes { user: &somebody, verb, path: "", resource: Some(binding) };
+        rule.denies(&asked, None).is_some()
+    }) && rule.except.is_empty()
 }

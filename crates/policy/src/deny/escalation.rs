@@ -3,9 +3,9 @@
 //! RBAC lets users grant what they hold, and those with the verbs `escalate` and `bind` anything. A denied user would grant
 //! somebody else what only the deny rule keeps from both. DIVERGES: Kubernetes has no deny rules, and so no such check.
 
+use super::Rule;
 use super::authorizer::DenyAuthorizer;
 use super::overlap::{Steps, may_allow};
-use super::Rule;
 use crate::objects::rbac::{Role, RoleRef};
 use crate::rbac::escalation::{MASTERS_GROUP, RbacObject, RbacWrite, describe};
 
@@ -86,5 +86,8 @@ impl DenyAuthorizer {
 }
 
 fn refusal(write: &RbacWrite<'_>, why: &str, rule: &Rule) -> GrantRefusal {
-    GrantRefusal { reason: format!("{why}: user {:?} is {}", write.user.name, rule.reason), is_unknown: false }
+    GrantRefusal {
+        reason: format!("{why}: user {:?} is {}", write.user.name, rule.reason),
+        is_unknown: false,
+    }
 }

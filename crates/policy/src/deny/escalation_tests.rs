@@ -105,14 +105,13 @@ fn a_bound_role_counts_as_a_written_one_bc_31() {
     let role_ref = |kind: &str| RoleRef { kind: kind.to_owned(), name: "r".to_owned(), ..RoleRef::default() };
     let binding = |kind| Binding { role_ref: role_ref(kind), ..Binding::default() };
     let cluster = binding("ClusterRole");
-    let in_namespace =
-        |namespace: &'static str, found: Option<Role>| {
-            let object = RbacObject::RoleBinding(&cluster);
-            deny.check_write(&write(&jane, namespace, object), |role, from| {
-                assert_eq!((role.name.as_str(), from), ("r", Some(namespace)));
-                found
-            })
-        };
+    let in_namespace = |namespace: &'static str, found: Option<Role>| {
+        let object = RbacObject::RoleBinding(&cluster);
+        deny.check_write(&write(&jane, namespace, object), |role, from| {
+            assert_eq!((role.name.as_str(), from), ("r", Some(namespace)));
+            found
+        })
+    };
     assert!(in_namespace("prod-a", Some(reads.clone())).is_err());
     assert!(in_namespace("dev", Some(reads.clone())).is_ok());
     let everywhere = RbacObject::ClusterRoleBinding(&cluster);
@@ -225,7 +224,12 @@ fn naive(deny: &DenyAuthorizer, user: &User, granted: &PolicyRule, namespace: &s
                                 continue;
                             }
                             let request = ResourceRequest {
-                                group, resource, subresource, name, namespace, ..ResourceRequest::default()
+                                group,
+                                resource,
+                                subresource,
+                                name,
+                                namespace,
+                                ..ResourceRequest::default()
                             };
                             if is_denied(&Attributes { user, verb, path: "", resource: Some(request) }) {
                                 return true;

@@ -168,9 +168,9 @@ impl Rule {
 
 /// Whether the objects of a resource are in no namespace.
 fn is_without_namespace(group: &str, resource: &str) -> bool {
-    WITHOUT_NAMESPACE
-        .iter()
-        .any(|(own, resources)| *own == group && resources.iter().any(|name| *name == "*" || *name == resource))
+    WITHOUT_NAMESPACE.iter().any(|(own, resources)| {
+        *own == group && resources.iter().any(|name| *name == "*" || *name == resource)
+    })
 }
 
 impl DenyRules {

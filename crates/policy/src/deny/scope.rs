@@ -92,9 +92,9 @@ impl NodeScope {
             return Err(format!("there are more than {MOST}"));
         }
         let account = |text: &String| {
-            let parts = text.split_once(':').filter(|(namespace, name)| {
-                !namespace.is_empty() && !name.is_empty() && !name.contains(':')
-            });
+            let parts = text
+                .split_once(':')
+                .filter(|(namespace, name)| !namespace.is_empty() && !name.is_empty() && !name.contains(':'));
             let (namespace, name) =
                 parts.ok_or_else(|| format!("{text:?} is no account: write namespace:name"))?;
             let pattern = |text| Pattern::of_name(text).map_err(|why| format!("{text:?} {why}"));
@@ -169,13 +169,16 @@ impl NodeScope {
                     "node-scoped: name the node with the field selector spec.nodeName, or one object with metadata.name"
                 }
                 (true, false) => "node-scoped: name one object with the field selector metadata.name",
-                (false, _) => "node-scoped: of an object without a name it is not known to which node it belongs",
+                (false, _) => {
+                    "node-scoped: of an object without a name it is not known to which node it belongs"
+                }
             }));
         }
         let is_own = match belongs {
             Belongs::ByName | Belongs::AsLease => request.name == node,
-            Belongs::ByGraph { kind, .. } => graph
-                .is_some_and(|graph| graph.related(kind, request.namespace, request.name, node)),
+            Belongs::ByGraph { kind, .. } => {
+                graph.is_some_and(|graph| graph.related(kind, request.namespace, request.name, node))
+            }
         };
         match (is_own, belongs) {
             (true, _) => None,

@@ -145,9 +145,13 @@ fn an_error_names_the_field() {
     unknown["verb"] = json!("get");
     let mut misspelled = valid.clone();
     misspelled["namespaceSelector"] = json!({"matchLabel": {"a": "b"}});
-    for text in
-        [document(&json!([unknown])), document(&json!([misspelled])), document(&json!([valid, valid])), "[]".to_owned(), "{}".to_owned()]
-    {
+    for text in [
+        document(&json!([unknown])),
+        document(&json!([misspelled])),
+        document(&json!([valid, valid])),
+        "[]".to_owned(),
+        "{}".to_owned(),
+    ] {
         assert!(DenyRules::parse(&text).is_err(), "{text}");
     }
 }

@@ -65,13 +65,17 @@ pub enum EngineError {
     #[error("authorization-mode ABAC's authorization policy file not passed")]
     AbacWithoutPolicy,
     /// Mode Deny without rules (BC-30).
-    #[error("authorization-mode Deny's rules not passed: name them with --deny-file, or accounts with --node-scoped")]
+    #[error(
+        "authorization-mode Deny's rules not passed: name them with --deny-file, or accounts with --node-scoped"
+    )]
     DenyWithoutRules,
     /// Deny rules without mode Deny, which would not be in force.
     #[error("cannot specify --deny-file without mode Deny: name it first in --authorization-mode")]
     RulesWithoutDeny,
     /// The escalation check over deny rules without deny rules.
-    #[error("cannot specify --deny-escalation-check without --deny-file: there is nothing to compare roles with")]
+    #[error(
+        "cannot specify --deny-escalation-check without --deny-file: there is nothing to compare roles with"
+    )]
     EscalationWithoutRules,
     /// Node-scoped accounts without mode Deny, which would not be in force.
     #[error("cannot specify --node-scoped without mode Deny: name it first in --authorization-mode")]
@@ -263,12 +267,7 @@ impl Builder {
 }
 
 /// Builds the chain of the configured modes.
-fn chain(
-    config: &EngineConfig,
-    graph: &Arc<Graph>,
-    namespaces: &Arc<Namespaces>,
-    rbac: &Member,
-) -> Chain {
+fn chain(config: &EngineConfig, graph: &Arc<Graph>, namespaces: &Arc<Namespaces>, rbac: &Member) -> Chain {
     let members = config.modes.iter().filter_map(|mode| match mode {
         Mode::Abac => config.abac.clone().map(Member::Abac),
         Mode::AlwaysAllow => Some(Member::AlwaysAllow),

@@ -235,7 +235,9 @@ impl<'a> Object<'a> {
             Self::ClusterRole(o) | Self::Role(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::ClusterRoleBinding(o) | Self::RoleBinding(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::CsiDriver(o) => (&o.metadata.namespace, &o.metadata.name),
-            Self::Namespace(o) | Self::Node(o) | Self::ServiceAccount(o) => (&o.metadata.namespace, &o.metadata.name),
+            Self::Namespace(o) | Self::Node(o) | Self::ServiceAccount(o) => {
+                (&o.metadata.namespace, &o.metadata.name)
+            }
             Self::PersistentVolume(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::PersistentVolumeClaim(o) => (&o.metadata.namespace, &o.metadata.name),
             Self::Pod(o) => (&o.metadata.namespace, &o.metadata.name),

@@ -202,7 +202,8 @@ impl<'a> Candidates<'a> {
         let (mut feeders, mut seen) = (Vec::new(), HashSet::new());
         for selector in &aggregation.cluster_role_selectors {
             selector.validate()?;
-            let selected = others().filter(|(_, (_, labels))| selector.is_met(|key| labels.get(key).copied()));
+            let selected =
+                others().filter(|(_, (_, labels))| selector.is_met(|key| labels.get(key).copied()));
             feeders.extend(selected.map(|(_, (place, _))| *place).filter(|place| seen.insert(*place)));
         }
         Ok(Some(feeders))

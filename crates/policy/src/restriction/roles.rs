@@ -31,10 +31,8 @@ impl<'a> AdmissionRequest<'a> {
     /// # Errors
     /// An object cannot be read. Such a write is refused.
     pub fn role_write(&self) -> Result<Option<RoleWrite<'a>>, Rejection> {
-        let is_of_role = matches!(
-            self.resource,
-            "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings"
-        );
+        let is_of_role =
+            matches!(self.resource, "roles" | "clusterroles" | "rolebindings" | "clusterrolebindings");
         let is_write = matches!(self.operation, Operation::Create | Operation::Update);
         if self.group != RBAC_GROUP || !is_of_role || !is_write || !self.subresource.is_empty() {
             return Ok(None);

@@ -135,9 +135,7 @@ impl Mode {
     fn applies(self, caller: &User, wanted: &Wanted) -> bool {
         let node = wanted.node().filter(|_| wanted.is_name_only());
         match self {
-            Self::AssociatedNode => {
-                node.is_some_and(|node| bound_node(caller) == Some(node))
-            }
+            Self::AssociatedNode => node.is_some_and(|node| bound_node(caller) == Some(node)),
             Self::ArbitraryNode => node.is_some(),
             Self::ServiceAccount => wanted.account().is_some() && wanted.is_name_only(),
             Self::UserInfo => wanted.node().is_none() && wanted.account().is_none(),

@@ -173,7 +173,8 @@ mod tests {
         for node in 0..100_000 {
             alarm.is_new_alarm(&format!("n{node}"), 0, 1);
         }
-        let kept = |alarm: &SecretAlarm| alarm.nodes.iter().map(|nodes| nodes.lock().unwrap().len()).sum::<usize>();
+        let kept =
+            |alarm: &SecretAlarm| alarm.nodes.iter().map(|nodes| nodes.lock().unwrap().len()).sum::<usize>();
         assert!(kept(&alarm) <= MOST_NODES, "{}", kept(&alarm));
         assert!(alarm.metrics.unwatched.get() > 50_000);
         // A later minute has room for others.

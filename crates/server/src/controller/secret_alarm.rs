@@ -15,7 +15,11 @@ use crate::registry::write;
 pub(crate) async fn report(backend: Arc<Backend>, most: usize, mut nodes: mpsc::Receiver<String>) {
     while let Some(node) = nodes.recv().await {
         if let Err(status) = about(&backend, most, &node).await {
-            tracing::warn!(node, error = status.message(), "the event about the node's secrets was not written");
+            tracing::warn!(
+                node,
+                error = status.message(),
+                "the event about the node's secrets was not written"
+            );
         }
     }
 }

@@ -71,11 +71,7 @@ impl ReloadMetrics {
             format!("Time of the last reload of the {what}, by status"),
             self.last.clone(),
         );
-        registry.register(
-            name("last_config_info"),
-            format!("The {what} in force"),
-            self.config.clone(),
-        );
+        registry.register(name("last_config_info"), format!("The {what} in force"), self.config.clone());
     }
 
     /// Records that a configuration was loaded or refused.

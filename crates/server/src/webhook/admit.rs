@@ -64,11 +64,15 @@ fn look(webhook: &Webhook, body: &[u8]) -> Result<Looked, Status> {
     let checked = cluster.check_grant(&request);
     match checked {
         Checked::Passed | Checked::Granted => {}
-        Checked::Refused(rejection) => return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Refused)),
+        Checked::Refused(rejection) => {
+            return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Refused));
+        }
         Checked::Missing(rejection) => {
             return Ok(Looked::Refused(answer(Err(rejection))?, Account::of_user(request.user)));
         }
-        Checked::Unknown(rejection) => return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Unknown)),
+        Checked::Unknown(rejection) => {
+            return Ok(Looked::Answered(answer(Err(rejection))?, Admitted::Unknown));
+        }
     }
     if NodeIdentity::of(request.user).is_none() {
         let admitted = match checked {

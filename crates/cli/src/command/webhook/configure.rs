@@ -356,8 +356,7 @@ webhooks:
 
 /// The webhook for writes of roles and bindings (BC-31).
 fn of_roles(client: &str) -> String {
-    let others =
-        string("!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)");
+    let others = string("!(has(request.userInfo.groups) && 'system:masters' in request.userInfo.groups)");
     format!(
         "- name: deny-escalation.portcullis.dev
   admissionReviewVersions: [v1]

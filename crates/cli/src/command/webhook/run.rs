@@ -165,12 +165,17 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
     }});
     let metrics = WebhookMetrics::new(FeatureMetrics::of_gates(gates.all()));
     // Objects of files are all there; of a cluster only the kinds that something needs are followed.
-    let has_namespaces = !args.engine.state.is_empty() || Following::kinds(&config).contains(&Kind::Namespace);
-    let deny_file = args.engine.deny_file.clone().zip(config.deny.clone()).map(|(path, rules)| {
-        DenyFile::new(path, rules, has_namespaces, metrics.deny_rules.clone())
-    });
+    let has_namespaces =
+        !args.engine.state.is_empty() || Following::kinds(&config).contains(&Kind::Namespace);
+    let deny_file = args
+        .engine
+        .deny_file
+        .clone()
+        .zip(config.deny.clone())
+        .map(|(path, rules)| DenyFile::new(path, rules, has_namespaces, metrics.deny_rules.clone()));
     // Events would need the right to write them; the metric and the log need none.
-    let alarm = args.alarm.node_secret_alarm.map(|most| SecretAlarm::new(most, metrics.secret_alarm.clone(), None));
+    let alarm =
+        args.alarm.node_secret_alarm.map(|most| SecretAlarm::new(most, metrics.secret_alarm.clone(), None));
     let cluster = cluster(args, config, &mut tasks).await?;
     if let Some(file) = deny_file {
         tasks.spawn(file.run(|| {}));
