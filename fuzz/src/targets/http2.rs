@@ -64,7 +64,7 @@ pub(super) fn http2(input: &[u8]) -> bool {
     let is_open = exchange(server, &whole(input));
     // The server ends a connection on its own threads.
     let is_gone = (0..PATIENCE.as_millis()).any(|_| {
-        let is_gone = server.app.metrics().connections.get() == 0;
+        let is_gone = server.app.metrics().connections.open.get() == 0;
         if !is_gone {
             thread::sleep(Duration::from_millis(1));
         }

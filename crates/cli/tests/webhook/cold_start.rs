@@ -57,7 +57,9 @@ fn configured(scratch: &Scratch, port: u16) -> std::path::PathBuf {
         ("--host-folder", folder.clone()),
         ("--output-dir", folder.clone()),
     ];
-    flags.iter().for_each(|(flag, path)| drop(configure.arg(flag).arg(path)));
+    for (flag, path) in flags {
+        configure.arg(flag).arg(path);
+    }
     Finished::of(&mut configure).ok();
     fs::copy(webhook.join("ca.pem"), folder.join("ca.crt")).unwrap();
     folder

@@ -152,7 +152,7 @@ fn no_review_fails_while_twenty_thousand_pods_are_listed_again_bc_21() {
 
     let (is_done, asked) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
-        for thread in 0..3 {
+        for thread in 0..2 {
             let (is_done, asked, webhook) = (&is_done, &asked, &webhook);
             scope.spawn(move || {
                 let mut client = webhook.client();

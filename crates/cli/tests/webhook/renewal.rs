@@ -34,11 +34,11 @@ fn shown(webhook: &Webhook) -> String {
     let address = webhook.running.address().to_string();
     let mut connect = tool::command("openssl");
     let found = Finished::of(connect.args(["s_client", "-connect", &address]));
-    let begin = found.stdout.find("-----BEGIN CERTIFICATE-----").unwrap_or_else(|| panic!("{found:#?}"));
-    let end = found.stdout.find("-----END CERTIFICATE-----").unwrap();
+    let (begin, end) = ("-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----");
+    let shown = found.stdout.split_once(begin).and_then(|(_, rest)| rest.split_once(end));
+    let (shown, _) = shown.unwrap_or_else(|| panic!("{found:#?}"));
     let scratch = Scratch::new();
-    let path =
-        scratch.write("shown.pem", format!("{}-----END CERTIFICATE-----\n", &found.stdout[begin..end]));
+    let path = scratch.write("shown.pem", format!("{begin}{shown}{end}\n"));
     serial(&path)
 }
 

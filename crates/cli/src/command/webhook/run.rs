@@ -265,6 +265,7 @@ async fn cluster(args: &RunArgs, config: EngineConfig, tasks: &mut JoinSet<()>) 
             "--state, --kubeconfig and --etcd-servers name several states: leave all but one out",
         ));
     }
+    let content = args.etcd.content().await?;
     if is_fixed {
         let (engine, _) = load(config, &args.engine.state)?;
         return Ok(Cluster::Fixed(Box::new(engine)));
@@ -275,7 +276,7 @@ async fn cluster(args: &RunArgs, config: EngineConfig, tasks: &mut JoinSet<()>) 
     let clock = Arc::new(SystemClock::new());
     // A quiet kind is heard of in time.
     let silence = max_staleness / 3;
-    let feed = match args.etcd.content().await? {
+    let feed = match content {
         Some(content) => {
             let (etcd, reloading) = content.follow()?;
             tasks.spawn(reloading);

@@ -204,7 +204,7 @@ impl EtcdSource {
                     self.revision = if is_last { sealed.modified } else { Revision(before) };
                     let event = match &next {
                         Changed::Written(sealed) => self.read(sealed, Event::Applied),
-                        Changed::Removed(sealed) => self.named(sealed).map(|text| Event::Deleted(text)),
+                        Changed::Removed(sealed) => self.named(sealed).map(Event::Deleted),
                     };
                     if let Some(event) = event {
                         return Ok(event);
