@@ -387,6 +387,24 @@ impl Chain {
         self.masters_first && attributes.user.in_group(MASTERS_GROUP)
     }
 
+    /// Where the objects are that a user may get (BC-40). The request has verb `get`, no name, and the namespace in which to
+    /// look, or none. None if a webhook decides: it cannot be asked about every object.
+    ///
+    /// Looks at the bindings of all namespaces if the request has none, so decisions must not use it.
+    pub fn extent(&self, attributes: &Attributes<'_>) -> Option<Extent> {
+        if self.members().iter().any(|member| matches!(member, Member::Webhook)) {
+            return None;
+        }
+        if self.is_first(attributes) {
+            return Some(Extent::everywhere());
+        }
+        let mut extent = Extent::default();
+        for member in self.members() {
+            extent.add(member.extent(attributes));
+        }
+        Some(extent)
+    }
+
     /// Lists the rules of all members in order (AC-59). Group `system:masters` is ignored.
     pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
         let mut listing = RuleListing::default();
