@@ -135,7 +135,8 @@ impl Filtered {
         selection: Selection,
     ) -> Self {
         // Before anything is decided: no change is missed from here on.
-        let interest = changes.interest_in_sight(visibility.user(), target.namespace, visibility.is_by_labels());
+        let interest =
+            changes.interest_in_sight(visibility.user(), target.namespace, visibility.is_by_labels());
         let (resource, namespace) = (target.resource, target.namespace.to_owned());
         Self { backend: Arc::clone(backend), visibility, interest, resource, namespace, selection }
     }
