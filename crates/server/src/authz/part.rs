@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use policy::chain::Outcome;
+use policy::chain::{Chain, Outcome};
 use policy::deny::{DenyAuthorizer, DenyRules};
 use policy::engine::LiveEngine;
 use policy::extent::Extent;
@@ -13,31 +13,13 @@ use policy::request_info::RequestInfo;
 use policy::{Attributes, ResourceRequest, User};
 use portcullis_store::{Revision, Store as _};
 
-use super::{Authorization, Authorizers, Permit};
+use super::authorizers::Authorizers;
 use crate::authn::is_anonymous;
 use crate::registry::backend::Backend;
 use crate::registry::filtered::Visibility;
 
-/// Proof that a caller is authorized for a request: for all of it, or for a part.
-pub(crate) enum Access {
-    /// For all of it.
-    Whole(Permit),
-    /// For those objects of the collection that the caller may get.
-    Part(PartialPermit),
-}
-
-impl Access {
-    /// The user who makes the request.
-    pub(crate) fn user(&self) -> &User {
-        match self {
-            Self::Whole(permit) => permit.user(),
-            Self::Part(permit) => permit.user(),
-        }
-    }
-}
-
-/// Proof that a caller may be shown those objects of a collection that it may get, and no others. It is no [`Permit`]: the
-/// handlers that need one cannot be called with it.
+/// Proof that a caller may be shown those objects of a collection that it may get, and no others. It is no [`Permit`](super::Permit):
+/// the handlers that need one cannot be called with it.
 pub(crate) struct PartialPermit {
     user: Arc<User>,
     engine: Arc<LiveEngine>,
@@ -88,27 +70,33 @@ impl LastSeen {
     }
 }
 
-impl Authorization {
-    /// The right of a caller to a part of the collection that it was not allowed to read as a whole; none if the part cannot be
-    /// told, or must not be.
-    ///
-    /// DIVERGES: Kubernetes refuses. A list that somebody explicitly denies is refused here, too, and so is one of an anonymous
-    /// caller or of a node-scoped account. Where a webhook is in the chain, it would have to be asked about each object.
-    pub(super) fn part(
-        &self,
+/// Whether a list or watch with this outcome may be answered with a part of the collection.
+pub(super) fn is_divisible(chain: &Chain, user: &User, info: &RequestInfo, outcome: &Outcome) -> bool {
+    matches!(info.verb(), "list" | "watch")
+        && info.is_resource_request()
+        && info.subresource().is_empty()
+        && !outcome.is_allow()
+        && !outcome.is_deny()
+        && outcome.error.is_none()
+        && !is_anonymous(user)
+        && !chain.deny().is_some_and(|deny| deny.is_node_scoped(user))
+}
+
+impl PartialPermit {
+    /// The right of a caller to a part of a collection; none if the part cannot be told, because a webhook would have to be asked.
+    pub(super) fn new(
         user: &Arc<User>,
         info: &RequestInfo,
-        outcome: &Outcome,
-    ) -> Option<PartialPermit> {
-        if !self.is_divisible(user, info, outcome) {
-            return None;
-        }
-        let ruling = Ruling::of(self.authorizers.load_full());
-        let permit = PartialPermit {
+        engine: &Arc<LiveEngine>,
+        in_force: &Arc<ArcSwap<Authorizers>>,
+        (last_seen, backend): (&LastSeen, &Backend),
+    ) -> Option<Self> {
+        let ruling = Ruling::of(in_force.load_full());
+        let permit = Self {
             user: Arc::clone(user),
-            engine: Arc::clone(&self.engine),
-            in_force: Arc::clone(&self.authorizers),
-            after: self.last_seen.after(&ruling, &self.backend),
+            engine: Arc::clone(engine),
+            in_force: Arc::clone(in_force),
+            after: last_seen.after(&ruling, backend),
             ruling,
             group: info.group().to_owned(),
             version: info.version().to_owned(),
@@ -118,25 +106,6 @@ impl Authorization {
         permit.try_extent().map(|_| permit)
     }
 
-    /// Whether a caller may still be shown a part of a collection.
-    pub(crate) async fn is_part_allowed(&self, user: &User, info: &RequestInfo) -> bool {
-        let outcome = self.ask(&info.attributes(user)).await;
-        outcome.is_allow() || self.is_divisible(user, info, &outcome)
-    }
-
-    fn is_divisible(&self, user: &User, info: &RequestInfo, outcome: &Outcome) -> bool {
-        matches!(info.verb(), "list" | "watch")
-            && info.is_resource_request()
-            && info.subresource().is_empty()
-            && !outcome.is_allow()
-            && !outcome.is_deny()
-            && outcome.error.is_none()
-            && !is_anonymous(user)
-            && !self.authorizers.load().chain().deny().is_some_and(|deny| deny.is_node_scoped(user))
-    }
-}
-
-impl PartialPermit {
     /// The user who makes the request.
     pub(crate) fn user(&self) -> &User {
         &self.user
