@@ -29,9 +29,9 @@ fn check(
     deny: &DenyAuthorizer,
     user: &User,
     namespace: &str,
-    granted: &[PolicyRule],
+    granted: &PolicyRule,
 ) -> Result<(), GrantRefusal> {
-    let new = role(granted.to_vec());
+    let new = role(vec![granted.clone()]);
     let object = match namespace {
         "" => RbacObject::ClusterRole { new: &new, old: None },
         _ => RbacObject::Role(&new),
@@ -63,7 +63,7 @@ fn vault() -> DenyAuthorizer {
 fn who_is_denied_something_cannot_grant_it_bc_31() {
     let deny = vault();
     let reads = granted(&["get"], &[""], &["secrets"]);
-    let refused = check(&deny, &jane(), "prod-a", &[reads.clone()]).unwrap_err();
+    let refused = check(&deny, &jane(), "prod-a", &reads).unwrap_err();
     assert!(!refused.is_unknown);
     assert!(refused.reason.contains("denied by rule \"vault\": ask the owner"), "{}", refused.reason);
     // Wildcards allow it as well, and a ClusterRole may be bound in every namespace.
@@ -73,14 +73,14 @@ fn who_is_denied_something_cannot_grant_it_bc_31() {
         granted(&["get"], &["*"], &["secrets"]),
         granted(&["*"], &[""], &["*"]),
     ] {
-        assert!(check(&deny, &jane(), "prod-a", &[rule.clone()]).is_err(), "{rule:?}");
-        assert!(check(&deny, &jane(), "", &[rule.clone()]).is_err(), "{rule:?}");
-        assert!(check(&deny, &jane(), "dev", &[rule.clone()]).is_ok(), "{rule:?}");
+        assert!(check(&deny, &jane(), "prod-a", &rule).is_err(), "{rule:?}");
+        assert!(check(&deny, &jane(), "", &rule).is_err(), "{rule:?}");
+        assert!(check(&deny, &jane(), "dev", &rule).is_ok(), "{rule:?}");
         // Others are not bound: by name, and because nothing is denied to the group.
         let root = User::new("root", ["system:authenticated"]);
         let master = User::new("jane", ["system:authenticated", "system:masters"]);
         for user in [root, master, User::new("nobody", [""; 0])] {
-            assert!(check(&deny, &user, "prod-a", &[rule.clone()]).is_ok(), "{user:?}");
+            assert!(check(&deny, &user, "prod-a", &rule).is_ok(), "{user:?}");
         }
     }
     for rule in [
@@ -90,11 +90,11 @@ fn who_is_denied_something_cannot_grant_it_bc_31() {
         // A rule about namespaces denies nothing that is in none.
         granted(&["*"], &[""], &["nodes", "nodes/status"]),
     ] {
-        assert!(check(&deny, &jane(), "prod-a", &[rule.clone()]).is_ok(), "{rule:?}");
-        assert!(check(&deny, &jane(), "", &[rule.clone()]).is_ok(), "{rule:?}");
+        assert!(check(&deny, &jane(), "prod-a", &rule).is_ok(), "{rule:?}");
+        assert!(check(&deny, &jane(), "", &rule).is_ok(), "{rule:?}");
     }
     // Off unless it is turned on.
-    assert!(check(&deny.clone().checking_escalation(false), &jane(), "prod-a", &[reads]).is_ok());
+    assert!(check(&deny.clone().checking_escalation(false), &jane(), "prod-a", &reads).is_ok());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_role_with_too_many_words_is_refused_bc_31() {
     }]));
     let deny = mode_deny(rules, &[]).checking_escalation(true);
     let rule = PolicyRule { verbs: many("b"), ..granted(&[], &[""], &["pods"]) };
-    let refused = check(&deny, &jane(), "ns", &[rule]).unwrap_err();
+    let refused = check(&deny, &jane(), "ns", &rule).unwrap_err();
     assert!(refused.reason.contains("takes too long"), "{}", refused.reason);
 }
 
@@ -260,7 +260,7 @@ proptest! {
         let deny = mode_deny(rules(&json!([denial])), if labels.is_some() { &known } else { &[] });
         let deny = deny.checking_escalation(true);
         let user = jane();
-        let is_refused = check(&deny, &user, namespace, std::slice::from_ref(&granted)).is_err();
+        let is_refused = check(&deny, &user, namespace, &granted).is_err();
         let may_be_denied = naive(&deny, &user, &granted, namespace);
         prop_assert!(is_refused || !may_be_denied, "granted what is denied");
         // It cannot be excluded that there will be another namespace with other labels, nor what an empty name stands for, and paths
@@ -295,9 +295,8 @@ fn paths_that_have_one_in_common_meet_bc_31() {
             non_resource_urls: vec![url.to_owned()],
             ..PolicyRule::default()
         };
-        let rule = std::slice::from_ref(&rule);
-        assert_eq!(check(&deny(denied), &jane(), "", rule).is_err(), meet, "{denied} {url}");
+        assert_eq!(check(&deny(denied), &jane(), "", &rule).is_err(), meet, "{denied} {url}");
         // A role of a namespace grants no paths.
-        assert!(check(&deny(denied), &jane(), "ns", rule).is_ok());
+        assert!(check(&deny(denied), &jane(), "ns", &rule).is_ok());
     }
 }

@@ -23,7 +23,9 @@ fn apply(namespaces: &Namespaces, name: &str, labels: &[(&str, &str)]) {
     let labels: serde_json::Map<String, Value> =
         labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
     let text = json!({"metadata": {"name": name, "labels": labels}}).to_string();
-    let Object::Namespace(namespace) = Object::parse(Kind::Namespace, &text).unwrap() else { unreachable!() };
+    let Object::Namespace(namespace) = Object::parse(Kind::Namespace, &text).unwrap() else {
+        panic!("{text}")
+    };
     namespaces.apply(&namespace);
 }
 
