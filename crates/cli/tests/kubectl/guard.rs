@@ -5,8 +5,6 @@ use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
-use std::process::Command;
 
 use portcullis_testkit::kubelet::{FakeKubelet, Options};
 use portcullis_testkit::program;
@@ -16,7 +14,7 @@ use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::Served;
+use crate::support::{Served, Typed};
 
 /// A kubelet whose certificates, and the guard's, lie in `kubelet` in the scratch folder.
 fn kubelet(served: &Served) -> FakeKubelet {
@@ -27,17 +25,6 @@ fn kubelet(served: &Served) -> FakeKubelet {
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-/// The process whose number is in a file, ended with the test.
-struct Typed(PathBuf);
-
-impl Drop for Typed {
-    fn drop(&mut self) {
-        if let Ok(id) = fs::read_to_string(&self.0) {
-            let _ = Command::new("kill").args(["-KILL", id.trim()]).status();
-        }
-    }
 }
 
 #[test]

@@ -22,4 +22,5 @@ mod posture;
 mod reading;
 mod support;
 mod users;
+mod webhook;
 mod workloads;

@@ -73,46 +73,9 @@ impl Served {
         tool::openssl(self.scratch.path(), words)
     }
 
-    /// Types the commands of these programs on a page one after the other, in a folder: what the page shows is what happens.
-    /// `first` is typed before each.
+    /// Types the commands of these programs on a page, as [`types`], as the administrator of this server.
     pub(crate) fn types(&self, page: &str, programs: &[&str], folder: &Path, first: &str) {
-        let page = repository().join(page);
-        let mut examples: Vec<Example> =
-            programs.iter().flat_map(|program| pages::examples(&page, program)).collect();
-        examples.sort_by_key(|example| example.line);
-        assert!(examples.len() > 12);
-        // A program that `first` defines is a function of the shell.
-        let is_tool = |name: &&&str| **name != "portcullis" && !first.contains(&format!("{name}() "));
-        for name in programs.iter().filter(is_tool) {
-            tool::require(name);
-        }
-        for Example { file, line, command, expected } in examples {
-            let run = || -> Vec<String> {
-                let out = Command::new("bash")
-                    .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
-                    .current_dir(folder)
-                    .env("KUBECONFIG", self.data().join("admin.kubeconfig"))
-                    .env("HOME", self.scratch.path())
-                    .env("PATH", program!().search_path())
-                    .output()
-                    .unwrap();
-                String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
-            };
-            let mut printed = run();
-            // An event may come after the change that it describes.
-            let began = Instant::now();
-            let is_read = ["kubectl get ", "kubectl describe "].iter().any(|read| command.starts_with(read));
-            while is_read && !pages::fits(&expected, &printed) && began.elapsed() < DEADLINE {
-                thread::sleep(PAUSE);
-                printed = run();
-            }
-            assert!(
-                pages::fits(&expected, &printed),
-                "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
-                expected.join("\n"),
-                printed.join("\n")
-            );
-        }
+        types(page, programs, (folder, &self.data().join("admin.kubeconfig")), first, 13);
     }
 
     /// Runs `kubectl` with the words of a shell's line.
@@ -173,4 +136,63 @@ fn check_version() {
     let minor = version["clientVersion"]["minor"].as_str().unwrap_or_default();
     let minor: u32 = minor.trim_end_matches('+').parse().unwrap_or_default();
     assert!(minor >= OLDEST, "kubectl is {}; {what_to_do}", version["clientVersion"]["gitVersion"]);
+}
+
+/// Types the commands of these programs on a page one after the other, in a folder, with a kubeconfig: what the page shows is what
+/// happens. `first` is typed before each. The page has at least so many commands.
+pub(crate) fn types(
+    page: &str,
+    programs: &[&str],
+    (folder, kubeconfig): (&Path, &Path),
+    first: &str,
+    at_least: usize,
+) {
+    let page = repository().join(page);
+    let mut examples: Vec<Example> =
+        programs.iter().flat_map(|program| pages::examples(&page, program)).collect();
+    examples.sort_by_key(|example| example.line);
+    assert!(examples.len() >= at_least, "{}", examples.len());
+    // A program that `first` defines is a function of the shell.
+    let is_tool = |name: &&&str| **name != "portcullis" && !first.contains(&format!("{name}() "));
+    for name in programs.iter().filter(is_tool) {
+        tool::require(name);
+    }
+    for Example { file, line, command, expected } in examples {
+        let run = || -> Vec<String> {
+            let out = Command::new("bash")
+                .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
+                .current_dir(folder)
+                .env("KUBECONFIG", kubeconfig)
+                .env("HOME", folder)
+                .env("PATH", program!().search_path())
+                .output()
+                .unwrap();
+            String::from_utf8(out.stdout).unwrap().lines().map(str::to_owned).collect()
+        };
+        let mut printed = run();
+        // An event may come after the change that it describes.
+        let began = Instant::now();
+        let is_read = ["kubectl get ", "kubectl describe "].iter().any(|read| command.starts_with(read));
+        while is_read && !pages::fits(&expected, &printed) && began.elapsed() < DEADLINE {
+            thread::sleep(PAUSE);
+            printed = run();
+        }
+        assert!(
+            pages::fits(&expected, &printed),
+            "{file}:{line}: {command}\nsays:\n{}\nprints:\n{}",
+            expected.join("\n"),
+            printed.join("\n")
+        );
+    }
+}
+
+/// The process whose number is in a file, ended with the test.
+pub(crate) struct Typed(pub(crate) PathBuf);
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        if let Ok(id) = std::fs::read_to_string(&self.0) {
+            let _ = Command::new("kill").args(["-KILL", id.trim()]).status();
+        }
+    }
 }

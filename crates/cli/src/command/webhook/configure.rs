@@ -21,7 +21,8 @@ use crate::yaml;
 /// admission webhooks, and the rights of the webhook. Comments say what each line is for.
 ///
 /// The webhook is asked after the modes Node and RBAC, for what these do not allow: a node is not refused any more because a
-/// pod has not arrived in the API server's own memory, and a webhook that is down changes nothing else.
+/// pod has not arrived in the API server's own memory, and a webhook that is down changes nothing else. With mode Deny among
+/// its modes it is asked first, because a denial must come before what other modes allow.
 ///
 /// Exit codes: 0 printed; 2 bad flags or input; 3 a file cannot be written.
 #[derive(Args, Debug)]
@@ -189,16 +190,19 @@ fn authorization(args: &ConfigureArgs, account: Account<'_>, kubeconfig: &str) -
     let endpoints = format!(
         "!({is_resource} && request.resourceAttributes.resource in ['endpoints', 'endpointslices', 'services'])"
     );
-    format!(
-        "apiVersion: apiserver.config.k8s.io/v1
-kind: AuthorizationConfiguration
-authorizers:
-# Kubernetes' own modes first: what they allow is not asked, so the cluster can start without the webhook.
-- type: Node
-  name: node
-- type: RBAC
-  name: rbac
-- type: Webhook
+    let denies = args.rbac.denies();
+    let on_failure = match denies {
+        true => {
+            "    # If the webhook does not answer, it has no opinion: the deny rules are not in force then. With Deny nobody but\n    \
+             # system:masters and those below could do anything, which may be what starts the webhook."
+        }
+        false => {
+            "    # If the webhook does not answer, it has no opinion. A request that nobody allows is then answered 500 instead of\n    \
+             # 403. Deny would answer 500 to everything that is asked here."
+        }
+    };
+    let webhook = format!(
+        "- type: Webhook
   name: portcullis
   webhook:
     connectionInfo:
@@ -208,8 +212,7 @@ authorizers:
     matchConditionSubjectAccessReviewVersion: v1
     # A node that would be refused waits at the webhook for at most 500 ms. The rest is for the network.
     timeout: 3s
-    # If the webhook does not answer, it has no opinion. A request that nobody allows is then answered 500 instead of 403.
-    # Deny would answer 500 to everything that is asked here.
+{on_failure}
     failurePolicy: NoOpinion
     # A right may outlive its objects by so long.
     authorizedTTL: {authorized}
@@ -233,8 +236,25 @@ authorizers:
         own_namespace = string(&in_own_namespace),
         leases = string(&leases),
         endpoints = string(&endpoints),
+    );
+    let (why, authorizers) = match denies {
+        true => (
+            "The webhook first: its mode Deny must refuse before another mode allows. What it has no opinion on, these decide.",
+            [&*webhook, OWN_MODES],
+        ),
+        false => (
+            "Kubernetes' own modes first: what they allow is not asked, so the cluster can start without the webhook.",
+            [OWN_MODES, &*webhook],
+        ),
+    };
+    format!(
+        "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthorizationConfiguration\nauthorizers:\n# {why}\n{}",
+        authorizers.concat()
     )
 }
+
+/// The modes of Kubernetes itself, as authorizers.
+const OWN_MODES: &str = "- type: Node\n  name: node\n- type: RBAC\n  name: rbac\n";
 
 /// A duration as Kubernetes writes it.
 fn seconds(duration: Duration) -> String {

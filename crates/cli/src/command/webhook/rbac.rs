@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use portcullis_apimachinery::names::is_dns_label;
 use portcullis_client::feed::resource_of;
+use portcullis_policy::chain::Mode;
 use portcullis_server::webhook::Following;
 use serde_json::{Value, json};
 
@@ -51,6 +52,11 @@ impl RbacArgs {
             ))
         })?;
         Ok(Account { namespace, name })
+    }
+
+    /// Whether mode Deny is among the modes of the webhook.
+    pub(super) fn denies(&self) -> bool {
+        self.engine.names(Mode::Deny)
     }
 
     /// Whether the webhook compares roles and bindings with deny rules.
