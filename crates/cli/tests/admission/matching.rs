@@ -27,6 +27,9 @@ fn named(service: &WebhookService, name: &str, fields: &Value) -> Value {
     webhook
 }
 
+/// A request, its code, and the webhooks that are asked about it.
+type Case = (&'static str, String, Option<Value>, u16, Vec<&'static str>);
+
 #[test]
 fn rules_selectors_and_conditions_choose_the_writes() {
     let scratch = Scratch::new();
@@ -86,7 +89,7 @@ fn rules_selectors_and_conditions_choose_the_writes() {
     let node = json!({"metadata": {"name": "n"}});
     let status = json!({"status": {"conditions": []}});
     let usual = ["all", "main-resources", "maps", "namespaced"];
-    let cases: Vec<(&str, String, Option<Value>, u16, Vec<&str>)> = vec![
+    let cases: Vec<Case> = vec![
         (
             "POST",
             CONFIG_MAPS.to_owned(),
