@@ -59,7 +59,8 @@ const NO_TOKEN_WEBHOOK: &str = "no webhook is asked about tokens here";
 const FLAGS: &[Flag] = &[
     value("admission-control")
         .refused("name plugins with --enable-admission-plugins and --disable-admission-plugins"),
-    value("admission-control-config-file").refused("plugins are not configured here"),
+    value("admission-control-config-file")
+        .refused("plugins are not configured, and admission webhooks get no credentials"),
     switch("aggregator-reject-forwarding-redirect"),
     value("allow-metric-labels"),
     value("allow-metric-labels-manifest"),

@@ -40,7 +40,7 @@ fn a_server_asks_the_webhook_by_the_printed_files_bc_11() {
         text(&folder),
     ]);
     assert_eq!(finished.code, 0, "{finished:#?}");
-    assert_eq!(finished.stdout.lines().count(), 4, "{finished:#?}");
+    assert_eq!(finished.stdout.lines().count(), 6, "{finished:#?}");
     fs::copy(webhook.file("ca.pem"), folder.join("ca.crt")).unwrap();
 
     let data = scratch.path().join("data");
@@ -66,6 +66,22 @@ fn a_server_asks_the_webhook_by_the_printed_files_bc_11() {
     assert_eq!(asked(), "");
     assert_eq!(ask("jane", "/api/v1/secrets"), 403);
     assert!(asked().ends_with(" 1"), "{}", asked());
+
+    // What a kube-apiserver reads of its disk: a file for both plugins, with the user of the host that the webhooks name.
+    let read = |name: &str| -> Value {
+        serde_saphyr::from_str(&fs::read_to_string(folder.join(name)).unwrap()).unwrap()
+    };
+    let control = read("admission-control.yaml");
+    assert_eq!(control["kind"], "AdmissionConfiguration");
+    for (plugin, name) in [(0, "MutatingAdmissionWebhook"), (1, "ValidatingAdmissionWebhook")] {
+        let plugin = &control["plugins"][plugin];
+        assert_eq!(plugin["name"], name);
+        assert_eq!(plugin["configuration"]["kind"], "WebhookAdmissionConfiguration");
+        assert_eq!(plugin["configuration"]["kubeConfigFile"], text(&folder.join("admission.kubeconfig")));
+    }
+    let user = &read("admission.kubeconfig")["users"][0];
+    assert_eq!(user["name"], webhook.running.address().to_string());
+    assert_eq!(user["user"]["client-certificate"], text(&webhook.file("apiserver.pem")));
 
     // The objects are valid.
     admin.must(201, "POST", "/api/v1/namespaces", Some(&json!({"metadata": {"name": "portcullis-system"}})));

@@ -17,8 +17,8 @@ use crate::yaml;
 
 /// Print what a kube-apiserver and its cluster need to ask the webhook
 ///
-/// Four files, and for each what to do with it: the AuthorizationConfiguration and the kubeconfig of the API server, the
-/// admission webhooks, and the rights of the webhook. Comments say what each line is for.
+/// Six files, and for each what to do with it: the configurations and kubeconfigs with which the API server asks, the admission
+/// webhooks, and the rights of the webhook. Comments say what each line is for.
 ///
 /// The webhook is asked after the modes Node and RBAC, for what these do not allow: a node is not refused any more because a
 /// pod has not arrived in the API server's own memory, and a webhook that is down changes nothing else. With mode Deny among
@@ -127,6 +127,20 @@ pub(super) fn run(args: &ConfigureArgs) -> Result<ExitCode, Failure> {
             name: "authorization.kubeconfig",
             purpose: format!("Copy it to {} on the same hosts.", host("authorization.kubeconfig")),
             text: kubeconfig(args, account),
+        },
+        File {
+            name: "admission-control.yaml",
+            purpose: format!(
+                "Copy it to {} on the same hosts, and start the API servers with --admission-control-config-file and this path:\n\
+                 without it they show admission webhooks no certificate.",
+                host("admission-control.yaml")
+            ),
+            text: admission_control(&host("admission.kubeconfig")),
+        },
+        File {
+            name: "admission.kubeconfig",
+            purpose: format!("Copy it to {} on the same hosts.", host("admission.kubeconfig")),
+            text: admission_kubeconfig(args, account),
         },
         File {
             name: "admission.yaml",
@@ -295,6 +309,54 @@ current-context: webhook
 ",
         server = string(&format!("https://{}/authorize", address(args, account))),
         authority = shown(&authority),
+        certificate = shown(&args.client_certificate),
+        key = shown(&args.client_key),
+    )
+}
+
+/// How API servers find the credentials for admission webhooks. These are no part of the objects that name the webhooks.
+fn admission_control(kubeconfig: &str) -> String {
+    let kubeconfig = string(kubeconfig);
+    let plugin = |name: &str| {
+        format!(
+            "- name: {name}
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: WebhookAdmissionConfiguration
+    kubeConfigFile: {kubeconfig}
+"
+        )
+    };
+    format!(
+        "apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+# A mutating and a validating webhook lead to the same server.
+{}{}",
+        plugin("MutatingAdmissionWebhook"),
+        plugin("ValidatingAdmissionWebhook")
+    )
+}
+
+/// The credentials for the admission webhooks: API servers choose the user by the host of the webhook.
+fn admission_kubeconfig(args: &ConfigureArgs, account: Account<'_>) -> String {
+    let shown = |path: &Path| string(&path.display().to_string());
+    let host = match &args.server {
+        Some(server) => server.strip_suffix(&format!(":{PORT}")).unwrap_or(server).to_owned(),
+        None => format!("{}.{}.svc", account.name, account.namespace),
+    };
+    format!(
+        "apiVersion: v1
+kind: Config
+users:
+# The host of the webhook, as admission.yaml has it, with its port if that is not {PORT}.
+- name: {host}
+  user:
+    # By this the webhook knows the API server: see its --client-ca-file and --allowed-names.
+    client-certificate: {certificate}
+    client-key: {key}
+",
+        host = string(&host),
         certificate = shown(&args.client_certificate),
         key = shown(&args.client_key),
     )
