@@ -26,17 +26,18 @@ use portcullis_apimachinery::quote::{quoted, sanitized};
 use portcullis_store::Store as _;
 
 use crate::audit::Trail;
-use crate::authn::Caller;
+use crate::authn::{Caller, is_anonymous};
 use crate::http::status::{Answer, Details, Status, internal_error};
 use crate::registry::backend::Backend;
 use crate::registry::freshness;
 
 use self::metrics::AuthorizationMetrics as Metrics;
+use self::part::LastSeen;
 
 pub use self::metrics::AuthorizationMetrics;
 pub use authorizers::{Authorizers, AuthorizersError, Remote};
 pub use config::AuthorizationConfig;
-pub(crate) use part::{Access, PartialPermit};
+pub(crate) use part::PartialPermit;
 
 /// The audit annotation of a list or watch that shows a part of its collection (BC-40). The decision that is recorded beside it is
 /// that about the whole collection.
@@ -49,7 +50,7 @@ pub struct Authorization {
     engine: Arc<LiveEngine>,
     /// The owner of the sequence can replace it; a request uses the sequence that it started with (AC-117).
     authorizers: Arc<ArcSwap<Authorizers>>,
-    last_seen: part::LastSeen,
+    last_seen: LastSeen,
 }
 
 impl Authorization {
@@ -146,6 +147,35 @@ impl Authorization {
         trail.decided(attributes, outcome, Some(&reason));
     }
 
+    /// The right of a caller to a part of the collection that it was not allowed to read as a whole; none if the part cannot be
+    /// told, or must not be.
+    ///
+    /// DIVERGES: Kubernetes refuses. A list that somebody explicitly denies is refused here, too, and so is one of an anonymous
+    /// caller.
+    fn part(&self, user: &Arc<User>, info: &RequestInfo, outcome: &Outcome) -> Option<PartialPermit> {
+        if !self.is_divisible(user, info, outcome) {
+            return None;
+        }
+        let (engine, authorizers) = (&self.engine, &self.authorizers);
+        PartialPermit::new(user, info, (engine, authorizers), (&self.last_seen, &self.backend))
+    }
+
+    /// Whether a caller may still be shown a part of a collection.
+    pub(crate) async fn is_part_allowed(&self, user: &User, info: &RequestInfo) -> bool {
+        let outcome = self.ask(&info.attributes(user)).await;
+        outcome.is_allow() || self.is_divisible(user, info, &outcome)
+    }
+
+    fn is_divisible(&self, user: &User, info: &RequestInfo, outcome: &Outcome) -> bool {
+        matches!(info.verb(), "list" | "watch")
+            && info.is_resource_request()
+            && info.subresource().is_empty()
+            && !outcome.is_allow()
+            && !outcome.is_deny()
+            && outcome.error.is_none()
+            && !is_anonymous(user)
+    }
+
     /// Authorizes a request (AC-53). `is_filtered`: a caller who may not read a whole collection wants to read a part of it
     /// (BC-40).
     ///
@@ -203,6 +233,24 @@ impl Permit {
     /// The user who makes the request.
     pub fn user(&self) -> &User {
         &self.user
+    }
+}
+
+/// Proof that a caller is authorized for a request: for all of it, or for a part.
+pub(crate) enum Access {
+    /// For all of it.
+    Whole(Permit),
+    /// For those objects of the collection that the caller may get.
+    Part(PartialPermit),
+}
+
+impl Access {
+    /// The user who makes the request.
+    pub(crate) fn user(&self) -> &User {
+        match self {
+            Self::Whole(permit) => permit.user(),
+            Self::Part(permit) => permit.user(),
+        }
     }
 }
 

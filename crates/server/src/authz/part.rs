@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use policy::chain::Outcome;
 use policy::engine::LiveEngine;
 use policy::extent::Extent;
 use policy::graph::VertexKind;
@@ -12,28 +11,9 @@ use policy::request_info::RequestInfo;
 use policy::{Attributes, ResourceRequest, User};
 use portcullis_store::{Revision, Store as _};
 
-use super::{Authorization, Authorizers, Permit};
-use crate::authn::is_anonymous;
+use super::authorizers::Authorizers;
 use crate::registry::backend::Backend;
 use crate::registry::filtered::Visibility;
-
-/// Proof that a caller is authorized for a request: for all of it, or for a part.
-pub(crate) enum Access {
-    /// For all of it.
-    Whole(Permit),
-    /// For those objects of the collection that the caller may get.
-    Part(PartialPermit),
-}
-
-impl Access {
-    /// The user who makes the request.
-    pub(crate) fn user(&self) -> &User {
-        match self {
-            Self::Whole(permit) => permit.user(),
-            Self::Part(permit) => permit.user(),
-        }
-    }
-}
 
 /// Proof that a caller may be shown those objects of a collection that it may get, and no others. It is no [`Permit`]: the
 /// handlers that need one cannot be called with it.
@@ -68,27 +48,21 @@ impl LastSeen {
     }
 }
 
-impl Authorization {
-    /// The right of a caller to a part of the collection that it was not allowed to read as a whole; none if the part cannot be
-    /// told, or must not be.
-    ///
-    /// DIVERGES: Kubernetes refuses. A list that somebody explicitly denies is refused here, too, and so is one of an anonymous
-    /// caller. Where a webhook is in the chain, it would have to be asked about each object.
-    pub(super) fn part(
-        &self,
+impl PartialPermit {
+    /// The right of a user to what it may get of the collection of a request, by the authorizers in force. None if a webhook is
+    /// among them: it would have to be asked about each object.
+    pub(super) fn new(
         user: &Arc<User>,
         info: &RequestInfo,
-        outcome: &Outcome,
-    ) -> Option<PartialPermit> {
-        if !self.is_divisible(user, info, outcome) {
-            return None;
-        }
-        let authorizers = self.authorizers.load_full();
-        let permit = PartialPermit {
+        (engine, in_force): (&Arc<LiveEngine>, &Arc<ArcSwap<Authorizers>>),
+        (last_seen, backend): (&LastSeen, &Backend),
+    ) -> Option<Self> {
+        let authorizers = in_force.load_full();
+        let permit = Self {
             user: Arc::clone(user),
-            engine: Arc::clone(&self.engine),
-            in_force: Arc::clone(&self.authorizers),
-            after: self.last_seen.after(&authorizers, &self.backend),
+            engine: Arc::clone(engine),
+            in_force: Arc::clone(in_force),
+            after: last_seen.after(&authorizers, backend),
             authorizers,
             group: info.group().to_owned(),
             version: info.version().to_owned(),
@@ -98,24 +72,6 @@ impl Authorization {
         permit.try_extent().map(|_| permit)
     }
 
-    /// Whether a caller may still be shown a part of a collection.
-    pub(crate) async fn is_part_allowed(&self, user: &User, info: &RequestInfo) -> bool {
-        let outcome = self.ask(&info.attributes(user)).await;
-        outcome.is_allow() || self.is_divisible(user, info, &outcome)
-    }
-
-    fn is_divisible(&self, user: &User, info: &RequestInfo, outcome: &Outcome) -> bool {
-        matches!(info.verb(), "list" | "watch")
-            && info.is_resource_request()
-            && info.subresource().is_empty()
-            && !outcome.is_allow()
-            && !outcome.is_deny()
-            && outcome.error.is_none()
-            && !is_anonymous(user)
-    }
-}
-
-impl PartialPermit {
     /// The user who makes the request.
     pub(crate) fn user(&self) -> &User {
         &self.user
