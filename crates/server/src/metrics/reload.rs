@@ -78,9 +78,10 @@ impl ReloadMetrics {
     pub(crate) fn reloaded(&self, is_success: bool, now: SystemTime) {
         let status = if is_success { "success" } else { "failure" };
         let labels = ReloadLabels { status, apiserver_id_hash: self.server.to_string() };
-        self.reloads.get_or_create(&labels).inc();
         let seconds = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        // The time first: whoever reads that there was a reload also reads when.
         self.last.get_or_create(&labels).set(seconds);
+        self.reloads.get_or_create(&labels).inc();
     }
 
     /// Records the file in force, by the SHA-256 of its contents.
