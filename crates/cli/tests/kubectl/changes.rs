@@ -139,10 +139,11 @@ fn changes_are_watched_and_waited_for() {
         .spawn()
         .unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(watching.stdout.take().unwrap()));
+    // What every namespace has shows that the watch goes on from here.
+    lines.by_ref().map(Result::unwrap).find(|line| line.contains("kube-root-ca.crt")).expect("a watch");
     served.ok("create configmap one");
     served.ok("label configmap one a=b");
     served.ok("delete configmap one");
-    // The heading, and what every namespace has, may come before.
     let words = |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let events = lines.by_ref().map(|line| words(line.unwrap()));
     let of_one = events.filter(|words| words.get(1).is_some_and(|name| name == "one"));
