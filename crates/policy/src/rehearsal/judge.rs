@@ -33,7 +33,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) enum Question {
     /// The request itself.
-    Request(Asked),
+    Request(Box<Asked>),
     /// Whether its user may be impersonated.
     Impersonation(Check),
 }
@@ -69,14 +69,19 @@ impl Judge {
             Ok(Past::NotAuthenticated) => return Verdict::NotAuthenticated,
             Ok(Past::NotAsked) => return Verdict::NotAsked,
             Ok(past) => past == Past::Allowed,
-            Err(why) => return Verdict::Unknown(why, event.asked().ok().map(Question::Request)),
+            Err(why) => {
+                return Verdict::Unknown(
+                    why,
+                    event.asked().ok().map(|asked| Question::Request(Box::new(asked))),
+                );
+            }
         };
         let (asked, impersonator) = match (event.asked(), event.impersonator()) {
             (Ok(asked), Ok(impersonator)) => (asked, impersonator),
             (Err(why), _) | (_, Err(why)) => return Verdict::Unknown(why, None),
         };
         let Some(chain) = chain else {
-            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::Request(asked)));
+            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::Request(Box::new(asked))));
         };
         // Impersonation is asked first. Whoever may not is refused, whatever the request.
         if let Some((caller, constraint)) = &impersonator
@@ -88,7 +93,7 @@ impl Judge {
             };
         }
         let outcome = chain.decide(&asked.attributes());
-        let question = Question::Request(asked);
+        let question = Question::Request(Box::new(asked));
         match (was_allowed, outcome.is_allow()) {
             (true, true) | (false, false) => Verdict::Unchanged,
             (true, false) if is_unrelated(&outcome) => Verdict::Unknown(Unknown::ObjectGone, Some(question)),
