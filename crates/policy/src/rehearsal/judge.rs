@@ -35,7 +35,7 @@ pub(super) enum Question {
     /// The request itself.
     Request(Box<Asked>),
     /// Whether its user may be impersonated.
-    Impersonation(Check),
+    Impersonation(Box<Check>),
 }
 
 impl Question {
@@ -88,7 +88,7 @@ impl Judge {
             && let Some((check, outcome)) = impersonation::refused(chain, caller, constraint, &asked)
         {
             return match was_allowed {
-                true => Verdict::Refused(Question::Impersonation(check), outcome),
+                true => Verdict::Refused(Question::Impersonation(Box::new(check)), outcome),
                 false => Verdict::Unchanged,
             };
         }
