@@ -78,7 +78,8 @@ fn a_new_cluster_gets_the_recorded_policy_rb_80_to_rb_86_rb_102() {
     for line in recorded::lines("http/rbac-default-policy.jsonl") {
         let body = &line["expect"]["body"];
         let kind = Kind::of(body["apiVersion"].as_str().unwrap_or(""), body["kind"].as_str().unwrap_or(""));
-        let Some(kind) = kind else { continue };
+        // Namespaces are no part of the policy.
+        let Some(kind) = kind.filter(|kind| *kind != Kind::Namespace) else { continue };
         let text = |key: &str| body["metadata"][key].as_str().unwrap_or_default().to_owned();
         let ours = &store.0[&(kind, text("namespace"), text("name"))];
         assert_eq!(&Value::Object(ours.clone()), body);
