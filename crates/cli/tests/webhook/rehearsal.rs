@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::program::Running;
@@ -145,7 +145,7 @@ fn tokens(scratch: &Scratch, lines: &[Value]) -> PathBuf {
 }
 
 /// Runs preflight over a log, and returns its exit code and its report.
-fn preflight(log: &PathBuf, flags: &[&str]) -> (i32, Value) {
+fn preflight(log: &Path, flags: &[&str]) -> (i32, Value) {
     let run =
         program!().run([&["preflight", "-o", "json", "--audit-log", log.to_str().unwrap()], flags].concat());
     (run.code, serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {run:#?}")))

@@ -33,12 +33,16 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) enum Question {
     /// The request itself.
-    Request(Asked),
+    Request(Box<Asked>),
     /// Whether its user may be impersonated.
-    Impersonation(Check),
+    Impersonation(Box<Check>),
 }
 
 impl Question {
+    fn of(asked: Asked) -> Self {
+        Self::Request(Box::new(asked))
+    }
+
     pub(super) fn attributes(&self) -> Attributes<'_> {
         match self {
             Self::Request(asked) => asked.attributes(),
@@ -69,34 +73,35 @@ impl Judge {
             Ok(Past::NotAuthenticated) => return Verdict::NotAuthenticated,
             Ok(Past::NotAsked) => return Verdict::NotAsked,
             Ok(past) => past == Past::Allowed,
-            Err(why) => return Verdict::Unknown(why, event.asked().ok().map(Question::Request)),
+            Err(why) => return Verdict::Unknown(why, event.asked().ok().map(Question::of)),
         };
         let (asked, impersonator) = match (event.asked(), event.impersonator()) {
             (Ok(asked), Ok(impersonator)) => (asked, impersonator),
             (Err(why), _) | (_, Err(why)) => return Verdict::Unknown(why, None),
         };
         let Some(chain) = chain else {
-            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::Request(asked)));
+            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::of(asked)));
         };
         // Impersonation is asked first. Whoever may not is refused, whatever the request.
         if let Some((caller, constraint)) = &impersonator
             && let Some((check, outcome)) = impersonation::refused(chain, caller, constraint, &asked)
         {
             return match was_allowed {
-                true => Verdict::Refused(Question::Impersonation(check), outcome),
+                true => Verdict::Refused(Question::Impersonation(Box::new(check)), outcome),
                 false => Verdict::Unchanged,
             };
         }
         let outcome = chain.decide(&asked.attributes());
-        let question = Question::Request(asked);
         match (was_allowed, outcome.is_allow()) {
             (true, true) | (false, false) => Verdict::Unchanged,
-            (true, false) if is_unrelated(&outcome) => Verdict::Unknown(Unknown::ObjectGone, Some(question)),
-            (true, false) => Verdict::Refused(question, outcome),
-            (false, true) if outcome.by == Some(Mode::Node) && self.is_by_graph(&question.attributes()) => {
-                Verdict::Unknown(Unknown::ObjectNew, Some(question))
+            (true, false) if is_unrelated(&outcome) => {
+                Verdict::Unknown(Unknown::ObjectGone, Some(Question::of(asked)))
             }
-            (false, true) => Verdict::Allowed(question, outcome),
+            (true, false) => Verdict::Refused(Question::of(asked), outcome),
+            (false, true) if outcome.by == Some(Mode::Node) && self.is_by_graph(&asked.attributes()) => {
+                Verdict::Unknown(Unknown::ObjectNew, Some(Question::of(asked)))
+            }
+            (false, true) => Verdict::Allowed(Question::of(asked), outcome),
         }
     }
 
