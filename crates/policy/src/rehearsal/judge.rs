@@ -39,6 +39,10 @@ pub(super) enum Question {
 }
 
 impl Question {
+    fn of(asked: Asked) -> Self {
+        Self::Request(Box::new(asked))
+    }
+
     pub(super) fn attributes(&self) -> Attributes<'_> {
         match self {
             Self::Request(asked) => asked.attributes(),
@@ -69,19 +73,14 @@ impl Judge {
             Ok(Past::NotAuthenticated) => return Verdict::NotAuthenticated,
             Ok(Past::NotAsked) => return Verdict::NotAsked,
             Ok(past) => past == Past::Allowed,
-            Err(why) => {
-                return Verdict::Unknown(
-                    why,
-                    event.asked().ok().map(|asked| Question::Request(Box::new(asked))),
-                );
-            }
+            Err(why) => return Verdict::Unknown(why, event.asked().ok().map(Question::of)),
         };
         let (asked, impersonator) = match (event.asked(), event.impersonator()) {
             (Ok(asked), Ok(impersonator)) => (asked, impersonator),
             (Err(why), _) | (_, Err(why)) => return Verdict::Unknown(why, None),
         };
         let Some(chain) = chain else {
-            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::Request(Box::new(asked))));
+            return Verdict::Unknown(Unknown::ClusterNotKnown, Some(Question::of(asked)));
         };
         // Impersonation is asked first. Whoever may not is refused, whatever the request.
         if let Some((caller, constraint)) = &impersonator
@@ -93,15 +92,16 @@ impl Judge {
             };
         }
         let outcome = chain.decide(&asked.attributes());
-        let question = Question::Request(Box::new(asked));
         match (was_allowed, outcome.is_allow()) {
             (true, true) | (false, false) => Verdict::Unchanged,
-            (true, false) if is_unrelated(&outcome) => Verdict::Unknown(Unknown::ObjectGone, Some(question)),
-            (true, false) => Verdict::Refused(question, outcome),
-            (false, true) if outcome.by == Some(Mode::Node) && self.is_by_graph(&question.attributes()) => {
-                Verdict::Unknown(Unknown::ObjectNew, Some(question))
+            (true, false) if is_unrelated(&outcome) => {
+                Verdict::Unknown(Unknown::ObjectGone, Some(Question::of(asked)))
             }
-            (false, true) => Verdict::Allowed(question, outcome),
+            (true, false) => Verdict::Refused(Question::of(asked), outcome),
+            (false, true) if outcome.by == Some(Mode::Node) && self.is_by_graph(&asked.attributes()) => {
+                Verdict::Unknown(Unknown::ObjectNew, Some(Question::of(asked)))
+            }
+            (false, true) => Verdict::Allowed(Question::of(asked), outcome),
         }
     }
 

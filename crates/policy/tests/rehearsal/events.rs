@@ -70,7 +70,7 @@ fn what_never_reached_the_authorizers_is_no_decision() {
         with(&of_code(500), "/annotations", failed),
         with(&complete(), "/annotations/authorization.k8s.io~1decision", json!("maybe")),
     ] {
-        let report = rehearse(&deny, &[event.clone()]);
+        let report = rehearse(&deny, std::slice::from_ref(&event));
         assert_eq!(counts(&report), [1, 0, 0, 0, 1], "{event}");
         assert_eq!(report["unknown"][0]["reason"], "no-decision", "{event}");
         assert_eq!(report["summary"], "unknown");
@@ -103,7 +103,7 @@ fn what_is_missing_or_contradictory_is_unknown_with_its_reason_au_123() {
         (with(&event, "/verb", json!(1)), "undecodable"),
         (with(&event, "/user/groups", json!("a")), "undecodable"),
     ] {
-        let report = rehearse(&allow, &[event.clone()]);
+        let report = rehearse(&allow, std::slice::from_ref(&event));
         assert_eq!(counts(&report), [1, 0, 0, 0, 1], "{event}: {report:#}");
         assert_eq!(report["unknown"][0]["reason"], reason, "{event}");
     }
@@ -158,7 +158,7 @@ fn paths_and_selectors_are_asked_as_the_request_had_them() {
 #[test]
 fn an_impersonated_user_is_asked_for_and_masters_are_allowed_everything() {
     let event = with(&complete(), "/user/groups", json!(["system:masters", "system:authenticated"]));
-    assert_eq!(counts(&rehearse(&always(Mode::AlwaysDeny), &[event.clone()])), [1, 1, 0, 0, 0]);
+    assert_eq!(counts(&rehearse(&always(Mode::AlwaysDeny), std::slice::from_ref(&event))), [1, 1, 0, 0, 0]);
     let other = json!({"username": "john", "groups": ["system:authenticated"]});
     let report = rehearse(&always(Mode::AlwaysDeny), &[with(&event, "/impersonatedUser", other)]);
     assert_eq!(counts(&report), [1, 0, 1, 0, 0]);
