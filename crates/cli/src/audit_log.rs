@@ -18,7 +18,7 @@ const GZIP: &[u8] = &[0x1f, 0x8b];
 pub(crate) enum Line<'l> {
     /// A line that is not blank, with its number from 1.
     Text(usize, &'l [u8]),
-    /// What cannot be read, with the number of its line.
+    /// A line that cannot be read: its number, and the reason.
     Damaged(usize, String),
 }
 

@@ -25,8 +25,8 @@ use crate::terminal::{self, plain};
 /// with the decision that the log tells of. The snapshot is that of files (--state), or of etcd at one revision
 /// (--etcd-servers), which is only read. Group system:masters is allowed everything, as by an API server.
 ///
-/// What cannot be decided again is unknown, with the reason: above all what nodes were allowed by objects that are gone since.
-/// Admission is no part of it. docs/rehearsal.md is a tutorial, also for an API server that runs.
+/// A request that cannot be decided again is unknown, and the report gives the reason. Most are requests of nodes for objects that
+/// no longer exist. Admission is not rehearsed. docs/rehearsal.md is a tutorial, also for a running API server.
 ///
 /// Exit codes: 0 nothing differs; 1 something differs, is unknown or cannot be read, or there was nothing to judge; 2 bad flags
 /// or input; 3 etcd cannot be read, or the output cannot be written.

@@ -11,7 +11,7 @@ use crate::support::{CONFIG_MAPS, Server, VALIDATING, config_map, configure, pat
 
 const UID: &str = "<uid of the request>";
 
-/// What the recorded webhook does.
+/// The reply of the recorded webhook.
 fn reply(line: &Value, asked: &Asked) -> Reply {
     let uid = asked.review["request"]["uid"].as_str().unwrap();
     let recorded = &line["reply"];

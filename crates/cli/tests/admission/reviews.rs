@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, VALIDATING, allow, configure, requests, rule, webhook};
 
-/// What differs from run to run, and the fields that one server fills in and the other does not.
+/// Fields that are not compared: their values differ in each run, or only one of the servers sets them.
 const LEFT_OUT: &[&str] =
     &["managedFields", "extra", "uid", "resourceVersion", "creationTimestamp", "stubPKCS10Request"];
 

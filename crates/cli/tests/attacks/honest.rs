@@ -53,7 +53,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// What all but a hundredth of the requests took at most, or all but two if there were few.
+    /// The 99th percentile of the times. With fewer than 200 requests, the third largest time.
     fn p99(&self) -> Duration {
         let mut sorted = self.times.clone();
         sorted.sort();

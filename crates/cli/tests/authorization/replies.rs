@@ -31,7 +31,7 @@ fn case(line: &Value) -> &str {
     line["case"].as_str().unwrap()
 }
 
-/// What the recorded webhook does with one call.
+/// The reply of the recorded webhook to one call.
 fn reply(recorded: &Value) -> Reply {
     match recorded.as_str() {
         Some("connection closed") => return Reply::Close,

@@ -1,5 +1,5 @@
-//! What mode Deny takes away in the running server: rules that select namespaces by label and are read again, and accounts that
-//! reach their own node alone, and roles that nobody may give (BC-30 to BC-33).
+//! Mode Deny in a running server: rules that select namespaces by label, reload of the file, node-scoped accounts, and the
+//! escalation check (BC-30 to BC-33).
 
 use std::path::{Path, PathBuf};
 

@@ -140,7 +140,7 @@ pub(crate) struct Setup {
     pub(crate) selection: Selection,
     /// The numbers that controllers follow.
     pub(crate) controllers: ControllerSettings,
-    /// Who gets filtered lists.
+    /// The callers that get filtered lists (BC-40).
     pub(crate) filter_lists: FilterLists,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,
