@@ -20,7 +20,7 @@ use crate::honest::Target;
 /// The address of the attacker: honest clients have another one.
 const ATTACKER: &str = "127.0.0.66:0";
 /// How long an attack lasts at least.
-pub(crate) const LONG: Duration = Duration::from_secs(2);
+pub(crate) const LONG: Duration = Duration::from_secs(4);
 
 /// Repeats a round of an attack on some threads for a while. A connection that the server closes is a round's end.
 pub(crate) fn repeat(threads: usize, round: impl Fn() + Sync) {
@@ -215,7 +215,8 @@ pub(crate) fn slow_readers(target: &dyn Target, path: &str, identity: &Identity)
             raw.write_all(many.as_bytes()).unwrap();
             held.push(raw);
         }
-        for _ in 0..4 {
+        // So long that there are hundreds of honest requests, of which a hundredth may be slow.
+        for _ in 0..8 {
             for raw in &mut held {
                 let _ = raw.read(&mut [0]);
             }

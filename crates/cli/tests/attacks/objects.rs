@@ -12,7 +12,7 @@ use crate::served::Served;
 
 const DEFAULT: &str = "/api/v1/namespaces/default";
 /// How long an attack lasts at least.
-const LONG: Duration = Duration::from_secs(2);
+const LONG: Duration = Duration::from_secs(3);
 
 /// Sends the same request again and again on some connections. Any answer will do.
 fn hammer(
