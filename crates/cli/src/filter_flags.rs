@@ -19,7 +19,7 @@ pub struct FilterFlags {
 }
 
 impl FilterFlags {
-    /// The callers that get filtered lists (BC-40).
+    /// The callers that get filtered lists.
     pub fn filter_lists(&self) -> FilterLists {
         match self.filter_lists {
             true => FilterLists::on(self.filter_lists_for.clone()),

@@ -75,7 +75,7 @@ pub struct AppConfig {
     pub(crate) held: Arc<Budget>,
     /// How long events live; zero for ever.
     pub event_ttl: Duration,
-    /// The callers that get filtered lists (BC-40).
+    /// The callers that get filtered lists.
     pub filter_lists: FilterLists,
     /// The kinds that are served.
     pub kinds: Kinds,

@@ -140,7 +140,7 @@ pub(crate) struct Setup {
     pub(crate) selection: Selection,
     /// The numbers that controllers follow.
     pub(crate) controllers: ControllerSettings,
-    /// The callers that get filtered lists (BC-40).
+    /// The callers that get filtered lists.
     pub(crate) filter_lists: FilterLists,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,
