@@ -5,6 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -392,13 +393,21 @@ pub struct ApiServer {
     seeded: Seeded,
 }
 
+/// A server that starts.
+pub type Starting = Pin<Box<dyn Future<Output = Result<ApiServer, StartError>> + Send>>;
+
 impl ApiServer {
     /// Prepares the data directory, binds the port, opens the store and starts the controllers. Until this returns, the server
     /// answers health checks, and everything else with 503 (ET-5). Waits for etcd; dropping the future ends the start.
     ///
     /// # Errors
     /// See [`StartError`]. What the first start has created stays, and the next start uses it.
-    pub async fn new(config: Config) -> Result<Self, StartError> {
+    pub fn new(config: Config) -> Starting {
+        // Behind a pointer, the whole server is compiled here, and not again in each program that starts one.
+        Box::pin(Self::start(config))
+    }
+
+    async fn start(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
         let etcd_tls: Arc<LiveTls> = match &config.storage {
             Storage::Etcd(etcd) => etcd.tls.clone().into(),

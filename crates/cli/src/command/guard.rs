@@ -350,7 +350,7 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
     let mut stop = StopSignals::handle()?;
     tracing::info!(address = %bound, node = node_name, kubelet = %kubelet.authority(), "guarding");
     println!("Guarding the kubelet of {node_name} at https://{bound}");
-    server.serve(stop.received()).await;
+    Guard::serve(server).until(stop.received()).await;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -35,7 +35,7 @@ use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
 use crate::http::budget::Charge;
-use crate::http::listener::{Busy, Clients, Connection, Handler};
+use crate::http::listener::{Busy, Clients, Connection, Handler, Listening, Server};
 use crate::http::request_body;
 use crate::http::status::Answer;
 
@@ -60,6 +60,13 @@ impl Handler for Guard {
         charge: Charge,
     ) -> impl Future<Output = Response<Sent>> + Send {
         answer(self, connection, request, charge)
+    }
+}
+
+impl Guard {
+    /// Serves on an address while the result is polled. It is compiled here, and not again in each program that calls it.
+    pub fn serve(server: Server<Self>) -> Listening {
+        server.listen()
     }
 }
 

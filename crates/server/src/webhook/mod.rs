@@ -29,7 +29,7 @@ use crate::http::account::Account;
 use crate::http::activity::Sending;
 use crate::http::body::{Body, Sent};
 use crate::http::budget::Charge;
-use crate::http::listener::{Busy, Clients, Connection, Handler};
+use crate::http::listener::{Busy, Clients, Connection, Handler, Listening, Server};
 use crate::http::request_body;
 use crate::http::status::{Answer, Status, json, json_bytes, page_not_found, text};
 
@@ -54,6 +54,13 @@ impl Handler for Webhook {
         charge: Charge,
     ) -> impl Future<Output = Response<Sent>> + Send {
         answer(self, connection, request, charge)
+    }
+}
+
+impl Webhook {
+    /// Serves on an address while the result is polled. It is compiled here, and not again in each program that calls it.
+    pub fn serve(server: Server<Self>) -> Listening {
+        server.listen()
     }
 }
 

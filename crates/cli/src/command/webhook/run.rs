@@ -213,8 +213,8 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     tracing::info!(address = %bound, "answering reviews");
     println!("Answering reviews at https://{bound}");
-    server
-        .serve(async {
+    Webhook::serve(server)
+        .until(async {
             stop.received().await;
             tracing::info!("stopping: not ready from now on");
             webhook.drain();

@@ -17,6 +17,5 @@ pub use self::clients::{Clients, ConnectionMetrics};
 pub(crate) use self::connection::Busy;
 pub use self::connection::Connection;
 pub use self::handler::Handler;
-pub(crate) use self::server::Listening;
-pub use self::server::Server;
+pub use self::server::{Listening, Server};
 pub(crate) use self::tunnel::{Carried, End, Tunnel};

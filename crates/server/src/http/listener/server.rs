@@ -56,7 +56,7 @@ pub struct Server<H> {
 }
 
 impl<H: Handler> Server<H> {
-    /// Binds the address. No connection is accepted before [`Server::serve`].
+    /// Binds the address. No connection is accepted before the server is polled ([`Listening`]).
     ///
     /// # Errors
     /// The address is not available.
@@ -86,7 +86,7 @@ impl<H: Handler> Server<H> {
     }
 
     /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
-    pub async fn serve(self, stop: impl Future<Output = ()>) {
+    async fn serve(self, stop: impl Future<Output = ()>) {
         let limits = self.handler.clients().limits;
         let acceptor = TlsAcceptor::from(self.tls.config());
         let closed = self.handler.clients().metrics.closed_for_others.clone();
@@ -135,7 +135,7 @@ impl<H: Handler> Server<H> {
 ///
 /// Not a task of its own: the thread that polls it serves nobody, so that accepting connections and freeing what ended ones held
 /// do not wait for the requests of others.
-pub(crate) struct Listening {
+pub struct Listening {
     stop: oneshot::Sender<()>,
     serving: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
@@ -152,7 +152,7 @@ impl Listening {
     }
 
     /// Serves until `stop` completes, then lets the requests in progress finish within the shutdown timeout.
-    pub(crate) async fn until(mut self, stop: impl Future<Output = ()>) {
+    pub async fn until(mut self, stop: impl Future<Output = ()>) {
         self.during(stop).await;
         let _ = self.stop.send(());
         self.serving.await;
