@@ -129,6 +129,26 @@ impl std::fmt::Display for Kind {
     }
 }
 
+/// Checks that an object of a kind has a name, and a namespace exactly where the kind has one.
+///
+/// # Errors
+/// The field at fault, and what is wrong with it.
+pub fn check_key(
+    kind: impl std::fmt::Display,
+    is_namespaced: bool,
+    (namespace, name): (&str, &str),
+) -> Result<(), (&'static str, String)> {
+    if name.is_empty() {
+        return Err(("metadata.name", format!("is missing: every {kind} has a name")));
+    }
+    let reason = match (is_namespaced, namespace.is_empty()) {
+        (true, true) => format!("is missing: a {kind} lives in a namespace, and kubectl get prints it"),
+        (false, false) => format!("a {kind} lives in no namespace: remove the field"),
+        _ => return Ok(()),
+    };
+    Err(("metadata.namespace", reason))
+}
+
 impl<'a> Object<'a> {
     /// Reads one object by its own `apiVersion` and `kind`, strictly. Nothing when that kind plays no part.
     ///
@@ -162,17 +182,7 @@ impl<'a> Object<'a> {
     /// # Errors
     /// The field at fault, and what is wrong with it.
     pub fn check_key(&self) -> Result<(), (&'static str, String)> {
-        let kind = self.kind();
-        let (namespace, name) = self.key();
-        if name.is_empty() {
-            return Err(("metadata.name", format!("is missing: every {kind} has a name")));
-        }
-        let reason = match (kind.is_namespaced(), namespace.is_empty()) {
-            (true, true) => format!("is missing: a {kind} lives in a namespace, and kubectl get prints it"),
-            (false, false) => format!("a {kind} lives in no namespace: remove the field"),
-            _ => return Ok(()),
-        };
-        Err(("metadata.namespace", reason))
+        check_key(self.kind(), self.kind().is_namespaced(), self.key())
     }
 
     /// Decodes one object of a known kind from JSON.

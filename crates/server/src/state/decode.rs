@@ -1,21 +1,112 @@
-//! Decodes one object of a file, strictly.
+//! Decodes one object of a file, strictly: for decisions, or for the audit (AU-11).
 
 use std::borrow::Cow;
+use std::fmt::{Debug, Display};
+use std::hash::Hash;
 
 use kinds::resources::rbac::legacy;
+use policy::audit::state::{Item, ItemKind};
 use policy::objects::{Kind, Object};
 use portcullis_apimachinery::json::{self, JsonError};
 use serde_json::Value;
 
 use super::split::{ItemType, Piece, Pieces, start_of};
 
+/// What a state is read for: the kinds that are decoded, and what each object becomes.
+pub trait Reading: Sync + 'static {
+    /// A kind.
+    type Kind: Copy + Ord + Hash + Display + Debug + Send;
+    /// An object.
+    type Object<'t>: Send;
+
+    /// The kind with this `apiVersion` and `kind`, if it is read.
+    fn kind(api_version: &str, kind: &str) -> Option<Self::Kind>;
+
+    /// Decodes an object of a kind.
+    ///
+    /// # Errors
+    /// A field that is read has a value of another type.
+    fn parse(kind: Self::Kind, json: &str) -> Result<Self::Object<'_>, serde_json::Error>;
+
+    /// Takes an object of the RBAC API over, which was upgraded from an old version.
+    fn upgraded<'t>(object: Object<'static>) -> Self::Object<'t>;
+
+    /// Checks name and namespace.
+    ///
+    /// # Errors
+    /// The field at fault, and what is wrong with it.
+    fn check_key(object: &Self::Object<'_>) -> Result<(), (&'static str, String)>;
+
+    /// The kind, namespace (empty for cluster-scoped objects) and name.
+    fn key<'o>(object: &'o Self::Object<'_>) -> (Self::Kind, &'o str, &'o str);
+}
+
+/// Reads what decisions use.
+#[derive(Clone, Copy, Debug)]
+pub struct ForDecisions;
+
+/// Reads what the audit uses (AU-12).
+#[derive(Clone, Copy, Debug)]
+pub struct ForAudit;
+
+impl Reading for ForDecisions {
+    type Kind = Kind;
+    type Object<'t> = Object<'t>;
+
+    fn kind(api_version: &str, kind: &str) -> Option<Kind> {
+        Kind::of(api_version, kind)
+    }
+
+    fn parse(kind: Kind, json: &str) -> Result<Object<'_>, serde_json::Error> {
+        Object::parse(kind, json)
+    }
+
+    fn upgraded<'t>(object: Object<'static>) -> Object<'t> {
+        object
+    }
+
+    fn check_key(object: &Object<'_>) -> Result<(), (&'static str, String)> {
+        object.check_key()
+    }
+
+    fn key<'o>(object: &'o Object<'_>) -> (Kind, &'o str, &'o str) {
+        let (namespace, name) = object.key();
+        (object.kind(), namespace, name)
+    }
+}
+
+impl Reading for ForAudit {
+    type Kind = ItemKind;
+    type Object<'t> = Item<'t>;
+
+    fn kind(api_version: &str, kind: &str) -> Option<ItemKind> {
+        ItemKind::of(api_version, kind)
+    }
+
+    fn parse(kind: ItemKind, json: &str) -> Result<Item<'_>, serde_json::Error> {
+        Item::parse(kind, json)
+    }
+
+    fn upgraded<'t>(object: Object<'static>) -> Item<'t> {
+        Item::of(object)
+    }
+
+    fn check_key(item: &Item<'_>) -> Result<(), (&'static str, String)> {
+        item.check_key()
+    }
+
+    fn key<'o>(item: &'o Item<'_>) -> (ItemKind, &'o str, &'o str) {
+        let (namespace, name) = item.key();
+        (item.kind(), namespace, name)
+    }
+}
+
 /// The result of decoding an object of a file.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are objects, and each is handed on at once")]
-pub(super) enum Decoded<'t> {
-    /// An object that the engine uses.
-    Object(Object<'t>),
-    /// An object of a kind that it does not use.
+pub(super) enum Decoded<'t, O> {
+    /// An object of a kind that is read.
+    Object(O),
+    /// An object of another kind.
     Ignored {
         /// The API group and version.
         api_version: Cow<'t, str>,
@@ -29,12 +120,12 @@ pub(super) enum Decoded<'t> {
 /// # Errors
 /// The piece is not strict JSON, not an object with a type, of a type that no state contains, or not decodable as its
 /// kind; it has no name; or its namespace is missing, or set for a cluster-scoped kind.
-pub(super) fn decode<'t>(
+pub(super) fn decode<'t, R: Reading>(
     text: &str,
     pieces: &'t Pieces<'t>,
     piece: Piece<'t>,
-) -> Result<Decoded<'t>, JsonError> {
-    decode_alone(piece.text, item_type(pieces, piece)).map_err(|error| place(text, piece, error))
+) -> Result<Decoded<'t, R::Object<'t>>, JsonError> {
+    decode_alone::<R>(piece.text, item_type(pieces, piece)).map_err(|error| place(text, piece, error))
 }
 
 /// Creates an error at the start of a piece.
@@ -83,23 +174,31 @@ fn type_alone<'t>(
     Ok((api_version, kind))
 }
 
-fn decode_alone<'t>(json: &'t str, list: Option<&'t ItemType>) -> Result<Decoded<'t>, JsonError> {
+fn decode_alone<'t, R: Reading>(
+    json: &'t str,
+    list: Option<&'t ItemType>,
+) -> Result<Decoded<'t, R::Object<'t>>, JsonError> {
     let fault = |path: &str, reason: String| JsonError::at(json, 1, path, reason);
     let (api_version, kind) = type_alone(json, list)?;
-    let Some(known) = Kind::of(&api_version, &kind) else {
+    let Some(known) = R::kind(&api_version, &kind) else {
         return Ok(Decoded::Ignored { api_version, kind });
     };
-    let object = parse(known, &api_version, json)?;
-    object.check_key().map_err(|(field, reason)| fault(field, reason))?;
+    let object = match upgraded(&api_version, &kind, json)? {
+        Some(object) => R::upgraded(object),
+        None => R::parse(known, json).map_err(|error| JsonError::of_decoding(json, &error))?,
+    };
+    R::check_key(&object).map_err(|(field, reason)| fault(field, reason))?;
     Ok(Decoded::Object(object))
 }
 
-/// Decodes an object; RBAC objects of old versions are converted (RB-121 to RB-124).
-fn parse<'t>(kind: Kind, api_version: &str, json: &'t str) -> Result<Object<'t>, JsonError> {
-    let undecodable = |error: serde_json::Error| JsonError::of_decoding(json, &error);
+/// Converts an RBAC object of an old version (RB-121 to RB-124); none for an object of another version.
+fn upgraded(api_version: &str, kind: &str, json: &str) -> Result<Option<Object<'static>>, JsonError> {
     if !matches!(api_version, legacy::V1ALPHA1 | legacy::V1BETA1) {
-        return Object::parse(kind, json).map_err(undecodable);
+        return Ok(None);
     }
+    let wrong_kind = || JsonError::at(json, 1, "kind", "not a kind of that API version");
+    let known = Kind::of(api_version, kind).ok_or_else(wrong_kind)?;
+    let undecodable = |error: serde_json::Error| JsonError::of_decoding(json, &error);
     let mut document: Value = serde_json::from_str(json).map_err(undecodable)?;
     if let Some(fields) = document.as_object_mut() {
         fields.insert("apiVersion".to_owned(), Value::String(api_version.to_owned()));
@@ -107,8 +206,8 @@ fn parse<'t>(kind: Kind, api_version: &str, json: &'t str) -> Result<Object<'t>,
     legacy::upgrade(&mut document);
     let upgraded = document.to_string();
     let object =
-        Object::parse(kind, &upgraded).map_err(|error| JsonError::at(json, 1, "", error.to_string()))?;
-    object.into_owned_rbac().ok_or_else(|| JsonError::at(json, 1, "kind", "not a kind of that API version"))
+        Object::parse(known, &upgraded).map_err(|error| JsonError::at(json, 1, "", error.to_string()))?;
+    object.into_owned_rbac().map(Some).ok_or_else(wrong_kind)
 }
 
 /// Returns a type field of an object, or of its list; if both are set they must agree.

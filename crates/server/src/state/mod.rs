@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use policy::objects::{Kind, Object};
+use policy::objects::Kind;
 use portcullis_apimachinery::json::JsonError;
 
 mod decode;
@@ -23,6 +23,7 @@ mod source;
 mod split;
 pub(crate) mod yaml;
 
+pub use decode::{ForAudit, ForDecisions, Reading};
 pub use error::StateError;
 pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
 pub use source::{Source, SourceError};
@@ -34,18 +35,24 @@ use seen::{Place, Seen};
 use split::{Pieces, start_of};
 
 /// A summary of what was loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary<K = Kind> {
     /// The number of files.
     pub files: usize,
-    /// The number of objects of each used kind.
-    pub objects: BTreeMap<Kind, u64>,
+    /// The number of objects of each kind that is read.
+    pub objects: BTreeMap<K, u64>,
     /// The number of ignored objects, by `apiVersion` and `kind`.
     pub ignored: BTreeMap<(String, String), u64>,
 }
 
-impl Summary {
-    /// Returns the number of used objects.
+impl<K> Default for Summary<K> {
+    fn default() -> Self {
+        Self { files: 0, objects: BTreeMap::new(), ignored: BTreeMap::new() }
+    }
+}
+
+impl<K> Summary<K> {
+    /// Returns the number of objects that were read.
     pub fn object_count(&self) -> u64 {
         self.objects.values().sum()
     }
@@ -57,7 +64,7 @@ impl Summary {
 }
 
 /// Receives objects, or returns why it refuses one.
-pub type Sink<'s> = dyn FnMut(Object<'_>) -> Result<(), String> + 's;
+pub type Sink<'s, R = ForDecisions> = dyn FnMut(<R as Reading>::Object<'_>) -> Result<(), String> + 's;
 
 /// Loads all files of the paths and passes each object to `sink`, in order. A directory is read recursively. Without
 /// paths the state is empty.
@@ -66,7 +73,19 @@ pub type Sink<'s> = dyn FnMut(Object<'_>) -> Result<(), String> + 's;
 /// A path cannot be read; a file is not output of `kubectl get`, or is truncated; an object of a used kind is not
 /// decodable, has no name, or occurs twice, in whatever version. The caller must then discard what `sink` has built.
 pub fn load(paths: &[PathBuf], threads: NonZeroUsize, sink: &mut Sink<'_>) -> Result<Summary, StateError> {
-    let mut loader = Loader::new(threads, sink);
+    load_for::<ForDecisions>(paths, threads, sink)
+}
+
+/// As [`load`], with the objects of another reading.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_for<R: Reading>(
+    paths: &[PathBuf],
+    threads: NonZeroUsize,
+    sink: &mut Sink<'_, R>,
+) -> Result<Summary<R::Kind>, StateError> {
+    let mut loader = Loader::reading(threads, sink);
     for path in files::find(paths)? {
         loader.file(&path)?;
     }
@@ -115,17 +134,24 @@ pub fn documents(
 }
 
 /// Loads one file after another.
-pub struct Loader<'s> {
+pub struct Loader<'s, R: Reading = ForDecisions> {
     threads: NonZeroUsize,
-    sink: &'s mut Sink<'s>,
-    seen: Seen,
+    sink: &'s mut Sink<'s, R>,
+    seen: Seen<R::Kind>,
     files: Vec<PathBuf>,
-    summary: Summary,
+    summary: Summary<R::Kind>,
 }
 
 impl<'s> Loader<'s> {
     /// Creates a loader that passes objects to `sink`, and decodes on this many additional threads.
     pub fn new(threads: NonZeroUsize, sink: &'s mut Sink<'s>) -> Self {
+        Self::reading(threads, sink)
+    }
+}
+
+impl<'s, R: Reading> Loader<'s, R> {
+    /// As [`Loader::new`], with the objects of another reading.
+    pub fn reading(threads: NonZeroUsize, sink: &'s mut Sink<'s, R>) -> Self {
         Self { threads, sink, seen: Seen::default(), files: Vec::new(), summary: Summary::default() }
     }
 
@@ -153,17 +179,22 @@ impl<'s> Loader<'s> {
     }
 
     /// The loaded objects.
-    pub fn finish(self) -> Summary {
+    pub fn finish(self) -> Summary<R::Kind> {
         self.summary
     }
 
     fn json(&mut self, text: &str) -> Result<(), JsonError> {
         let pieces = split::split(text)?;
-        parallel::each_chunk(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))
+        parallel::each_chunk::<R>(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))
     }
 
     /// Passes on the objects of a chunk.
-    fn take(&mut self, text: &str, pieces: &Pieces<'_>, chunk: Chunk<'_>) -> Result<(), JsonError> {
+    fn take(
+        &mut self,
+        text: &str,
+        pieces: &Pieces<'_>,
+        chunk: Chunk<'_, R::Object<'_>>,
+    ) -> Result<(), JsonError> {
         for (place, decoded) in chunk.decoded {
             match decoded {
                 Decoded::Ignored { api_version, kind } => {
@@ -182,10 +213,9 @@ impl<'s> Loader<'s> {
         text: &str,
         pieces: &Pieces<'_>,
         place: usize,
-        object: Object<'_>,
+        object: R::Object<'_>,
     ) -> Result<(), JsonError> {
-        let kind = object.kind();
-        let (namespace, name) = object.key();
+        let (kind, namespace, name) = R::key(&object);
         if let Some(piece) = pieces.pieces.get(place).copied() {
             let here = Place { file: self.files.len().saturating_sub(1), offset: start_of(text, piece.text) };
             if let Some(first) = self.seen.insert(kind, namespace, name, here) {
@@ -211,7 +241,7 @@ impl<'s> Loader<'s> {
         text: &str,
         pieces: &Pieces<'_>,
         place: usize,
-        object: Object<'_>,
+        object: R::Object<'_>,
     ) -> Result<(), JsonError> {
         (self.sink)(object).map_err(|reason| match pieces.pieces.get(place) {
             Some(piece) => decode::fault(text, *piece, "metadata", reason),

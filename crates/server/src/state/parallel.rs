@@ -8,15 +8,15 @@ use std::thread;
 
 use portcullis_apimachinery::json::JsonError;
 
-use super::decode::{self, Decoded};
+use super::decode::{self, Decoded, Reading};
 use super::split::Pieces;
 
 /// The number of pieces that a thread decodes at a time: large enough to make the handover cheap.
 const CHUNK: usize = 256;
 
 /// The decoded pieces of one part of a file, each with its index, up to the first error.
-pub(super) struct Chunk<'t> {
-    pub(super) decoded: Vec<(usize, Decoded<'t>)>,
+pub(super) struct Chunk<'t, O> {
+    pub(super) decoded: Vec<(usize, Decoded<'t, O>)>,
     pub(super) fault: Option<JsonError>,
 }
 
@@ -24,15 +24,15 @@ pub(super) struct Chunk<'t> {
 ///
 /// # Errors
 /// The first error that `take` returns; the rest is then not decoded.
-pub(super) fn each_chunk<'t>(
+pub(super) fn each_chunk<'t, R: Reading>(
     text: &str,
     pieces: &'t Pieces<'t>,
     threads: NonZeroUsize,
-    mut take: impl FnMut(Chunk<'t>) -> Result<(), JsonError>,
+    mut take: impl FnMut(Chunk<'t, R::Object<'t>>) -> Result<(), JsonError>,
 ) -> Result<(), JsonError> {
     let chunks = pieces.pieces.len().div_ceil(CHUNK);
     if threads.get() == 1 || chunks <= 2 {
-        return (0..chunks).try_for_each(|chunk| take(decode_chunk(text, pieces, chunk)));
+        return (0..chunks).try_for_each(|chunk| take(decode_chunk::<R>(text, pieces, chunk)));
     }
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -44,7 +44,9 @@ pub(super) fn each_chunk<'t>(
                 loop {
                     let chunk = next.fetch_add(1, Ordering::Relaxed);
                     // The receiver is dropped after an error.
-                    if chunk >= chunks || sender.send((chunk, decode_chunk(text, pieces, chunk))).is_err() {
+                    if chunk >= chunks
+                        || sender.send((chunk, decode_chunk::<R>(text, pieces, chunk))).is_err()
+                    {
                         return;
                     }
                 }
@@ -64,11 +66,15 @@ pub(super) fn each_chunk<'t>(
     })
 }
 
-fn decode_chunk<'t>(text: &str, pieces: &'t Pieces<'t>, chunk: usize) -> Chunk<'t> {
+fn decode_chunk<'t, R: Reading>(
+    text: &str,
+    pieces: &'t Pieces<'t>,
+    chunk: usize,
+) -> Chunk<'t, R::Object<'t>> {
     let first = chunk.saturating_mul(CHUNK);
     let mut decoded = Vec::with_capacity(CHUNK);
     for (place, piece) in pieces.pieces.iter().enumerate().skip(first).take(CHUNK) {
-        match decode::decode(text, pieces, *piece) {
+        match decode::decode::<R>(text, pieces, *piece) {
             Ok(object) => decoded.push((place, object)),
             Err(fault) => return Chunk { decoded, fault: Some(fault) },
         }

@@ -1,9 +1,8 @@
 //! Detects objects that occur twice.
 
-use std::hash::BuildHasher;
+use std::hash::{BuildHasher, Hash};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
-use policy::objects::Kind;
 
 /// The first occurrence of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,25 +14,25 @@ pub(super) struct Place {
 }
 
 /// The objects found so far. All names are in one string, so that an object needs no allocation of its own.
-#[derive(Debug, Default)]
-pub(super) struct Seen {
-    entries: HashTable<Entry>,
+#[derive(Debug)]
+pub(super) struct Seen<K> {
+    entries: HashTable<Entry<K>>,
     names: String,
     hasher: DefaultHashBuilder,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    kind: Kind,
+struct Entry<K> {
+    kind: K,
     start: usize,
     namespace: usize,
     name: usize,
     place: Place,
 }
 
-impl Entry {
+impl<K: Copy> Entry<K> {
     /// Returns kind, namespace and name.
-    fn key(self, names: &str) -> (Kind, &str, &str) {
+    fn key(self, names: &str) -> (K, &str, &str) {
         let middle = self.start.saturating_add(self.namespace);
         let namespace = names.get(self.start..middle).unwrap_or_default();
         let name = names.get(middle..middle.saturating_add(self.name)).unwrap_or_default();
@@ -41,9 +40,15 @@ impl Entry {
     }
 }
 
-impl Seen {
+impl<K> Default for Seen<K> {
+    fn default() -> Self {
+        Self { entries: HashTable::default(), names: String::new(), hasher: DefaultHashBuilder::default() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Seen<K> {
     /// Adds an object; returns its first occurrence if there is one.
-    pub(super) fn insert(&mut self, kind: Kind, namespace: &str, name: &str, place: Place) -> Option<Place> {
+    pub(super) fn insert(&mut self, kind: K, namespace: &str, name: &str, place: Place) -> Option<Place> {
         let key = (kind, namespace, name);
         let hash = self.hasher.hash_one(key);
         if let Some(first) = self.entries.find(hash, |entry| entry.key(&self.names) == key) {
