@@ -10,6 +10,7 @@ pub mod completions;
 pub mod credential;
 pub mod guard;
 pub mod preflight;
+pub mod reach;
 pub mod review;
 pub mod serve;
 pub mod store;

@@ -1,6 +1,8 @@
 //! `portcullis audit` on the command line: output and exit codes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod reach;
+
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::Finished;

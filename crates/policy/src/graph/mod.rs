@@ -33,6 +33,7 @@ mod explain;
 mod links;
 mod node_set;
 mod nodes;
+mod reached;
 mod referred;
 mod shard;
 mod slab;
@@ -46,6 +47,7 @@ use hashbrown::DefaultHashBuilder;
 
 pub use self::changes::NodeChanges;
 use self::nodes::Nodes;
+pub use self::reached::{Reached, ReachedObject};
 use self::shard::Shard;
 use self::slab::Writer;
 use self::vertex::Key;

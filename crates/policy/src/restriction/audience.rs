@@ -45,6 +45,15 @@ impl<'a> AudienceQuestion<'a> {
 }
 
 impl NodeRestriction<'_> {
+    /// Returns whether a known volume of a known pod uses the audience (NR-66 to NR-71). Volumes whose objects are unknown use
+    /// none.
+    pub fn is_audience_of(&self, namespace: &str, pod: &str, audience: &str) -> bool {
+        self.lookup.pod(namespace, pod).is_some_and(|pod| {
+            let mut sources = pod.token_sources.iter();
+            sources.any(|source| self.source_uses_audience(namespace, source, audience) == Ok(true))
+        })
+    }
+
     /// Returns whether a volume of the pod uses the audience (NR-66 to NR-71).
     ///
     /// # Errors

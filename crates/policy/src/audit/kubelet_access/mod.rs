@@ -16,6 +16,9 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::identity::ACCOUNT_PREFIX;
+use crate::objects::rbac;
+
 pub use evidence::{Evidence, Use, Way};
 pub use objects::Objects;
 pub use replacement::{Basis, Replacement, replacements};
@@ -45,6 +48,27 @@ pub enum Subject {
 }
 
 impl Subject {
+    /// The subject of a binding; none if it matches nobody (RB-20 to RB-23). The namespace is that of a RoleBinding, and empty for
+    /// a ClusterRoleBinding.
+    pub fn of(subject: &rbac::Subject, binding_namespace: &str) -> Option<Self> {
+        let rbac::Subject { kind, name, namespace, .. } = subject;
+        match kind.as_str() {
+            "User" => Some(Self::of_user(name)),
+            "Group" => Some(Self::Group { name: name.clone() }),
+            "ServiceAccount" => {
+                let namespace = if namespace.is_empty() { binding_namespace } else { namespace };
+                (!namespace.is_empty()).then(|| Self::of_user(&format!("{ACCOUNT_PREFIX}{namespace}:{name}")))
+            }
+            _ => None,
+        }
+    }
+
+    /// The subjects of a binding that match somebody.
+    pub fn all_of(binding: &rbac::Binding) -> impl Iterator<Item = Self> {
+        let namespace = &binding.metadata.namespace;
+        binding.subjects.iter().filter_map(move |subject| Self::of(subject, namespace))
+    }
+
     /// Creates the subject of a user name: a user or a service account.
     pub fn of_user(name: &str) -> Self {
         let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Grant, Holder, Note, Report, Subject};
 use crate::objects::Object;
-use crate::objects::rbac::{self, Binding, PolicyRule, Role};
+use crate::objects::rbac::{Binding, PolicyRule, Role};
 use crate::rbac::aggregation;
 
 /// RBAC objects by name; a later one replaces an earlier one of the same name.
@@ -37,6 +37,31 @@ impl Objects {
         true
     }
 
+    /// The ClusterRoles, sorted.
+    pub(in crate::audit) fn cluster_roles(&self) -> impl Iterator<Item = &Role> {
+        self.cluster_roles.values()
+    }
+
+    /// A ClusterRole.
+    pub(in crate::audit) fn cluster_role(&self, name: &str) -> Option<&Role> {
+        self.cluster_roles.get(name)
+    }
+
+    /// A Role.
+    pub(in crate::audit) fn role(&self, namespace: &str, name: &str) -> Option<&Role> {
+        self.roles.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The ClusterRoleBindings, sorted.
+    pub(in crate::audit) fn cluster_role_bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.cluster_role_bindings.values()
+    }
+
+    /// The RoleBindings, sorted by namespace and name.
+    pub(in crate::audit) fn role_bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.role_bindings.values()
+    }
+
     /// Reports all holders of `nodes/proxy`, with any verb and by any means: `*`, `*/proxy`, or by name; through
     /// groups; through aggregated roles, with the rules that they contain and those that they will aggregate.
     pub fn report(&self) -> Report {
@@ -45,7 +70,7 @@ impl Objects {
         for binding in self.cluster_role_bindings.values().filter(|b| b.role_ref.kind == "ClusterRole") {
             let Some(role) = cluster_roles.get(&*binding.role_ref.name) else { continue };
             let grants: Vec<Grant> = self.grants(binding, role);
-            let mut subjects: Vec<Subject> = binding.subjects.iter().filter_map(subject).collect();
+            let mut subjects: Vec<Subject> = Subject::all_of(binding).collect();
             subjects.sort();
             subjects.dedup();
             for subject in subjects.into_iter().filter(|_| !grants.is_empty()) {
@@ -121,7 +146,7 @@ impl Objects {
     }
 
     /// The roles that an aggregated role selects and that have this rule.
-    fn sources(&self, role: &Role, rule: &PolicyRule) -> Vec<String> {
+    pub(in crate::audit) fn sources(&self, role: &Role, rule: &PolicyRule) -> Vec<String> {
         let Some(aggregation) = &role.aggregation_rule else { return Vec::new() };
         let is_source = |other: &&Role| {
             let labels = &other.metadata.labels;
@@ -145,16 +170,4 @@ fn proxy_entries(rule: &PolicyRule) -> Option<(Vec<String>, Vec<String>)> {
     let names: Vec<String> = rule.resource_names.iter().filter(|name| !name.is_empty()).cloned().collect();
     let is_for_no_node = names.is_empty() && !rule.resource_names.is_empty();
     (is_core && !entries.is_empty() && !rule.verbs.is_empty() && !is_for_no_node).then_some((entries, names))
-}
-
-/// Converts a subject of a ClusterRoleBinding; `None` if it lacks a required namespace (RB-20 to RB-23).
-fn subject(subject: &rbac::Subject) -> Option<Subject> {
-    match subject.kind.as_str() {
-        "User" => Some(Subject::of_user(&subject.name)),
-        "Group" => Some(Subject::Group { name: subject.name.clone() }),
-        "ServiceAccount" if !subject.namespace.is_empty() => {
-            Some(Subject::of_user(&format!("system:serviceaccount:{}:{}", subject.namespace, subject.name)))
-        }
-        _ => None,
-    }
 }

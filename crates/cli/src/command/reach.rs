@@ -1,0 +1,216 @@
+//! `portcullis reach`: what each node reaches, by itself and in the end (AU-2).
+
+use std::io::{BufWriter, Write};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use portcullis_policy::audit::missing::Why;
+use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
+use portcullis_policy::audit::state::{State, StateBuilder};
+use portcullis_policy::engine::EngineConfig;
+use portcullis_server::state::{self, ForAudit};
+use serde_json::Value;
+
+use crate::engine_flags::{EngineFlags, threads};
+use crate::failure::Failure;
+use crate::terminal::plain;
+use crate::{table, yaml};
+
+/// Show what each node reaches: what a stolen node could read, and what follows from that
+///
+/// By itself a node reaches what the Node authorizer allows it: the secrets and volumes of its pods, and tokens of their service
+/// accounts. In the end it also has the rights of these accounts, and the pods, nodes and secrets that those open. With JSON,
+/// each of them comes with the shortest path: the edges, and the binding, role and rule that make them.
+///
+/// What it leaves out: where pods will be scheduled by chance, networks, the cloud credentials of machines, container images,
+/// admission other than NodeRestriction and pod security labels, and resources that others have defined.
+///
+/// The state is what `kubectl get -o json|yaml` prints. What is not in it is named on the standard error, and in JSON as
+/// `incomplete`: nothing is called safe because it is not known.
+///
+/// Exit codes: 0 answered; 2 bad flags or input; 3 the output cannot be written.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub struct ReachArgs {
+    /// Only this node. Repeatable [default: all]
+    #[arg(long, value_name = "NAME")]
+    node: Vec<String>,
+
+    /// Only what nodes reach by themselves
+    #[arg(long)]
+    direct: bool,
+
+    #[command(flatten)]
+    engine: EngineFlags,
+
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
+    #[arg(long, help_heading = "State and authorizers")]
+    default_policy: bool,
+
+    /// The order of the nodes: by name, or who reaches most first
+    #[arg(long, value_name = "ORDER", default_value = "name")]
+    sort: Order,
+
+    /// How many paths to nodes, service accounts and secrets are described in JSON, of each kind, the nearest first
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    paths: usize,
+
+    /// The time at which bootstrap tokens must be valid, as 2026-01-31T12:00:00Z or 2026-01-31 [default: now]
+    #[arg(long, value_name = "TIME")]
+    now: Option<String>,
+
+    /// The output format: a table with counts; a wide one, with the path to everything; or everything as JSON or YAML
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Name,
+    Reach,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  portcullis reach --state cluster.json
+  portcullis reach --state cluster.json --sort reach -o wide
+  portcullis reach --state cluster.json --node node-1 -o json
+  portcullis reach --state cluster.json --direct -o yaml";
+
+/// Runs the command.
+///
+/// # Errors
+/// Flags or objects are invalid; nothing was written to standard output.
+pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
+    if args.engine.state.is_empty() {
+        return Err(Failure::input(
+            "--state is missing: name the files or directories with the objects, as kubectl get -A -o json prints them",
+        ));
+    }
+    let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time)?;
+    let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
+    let state = load(config, &args.engine)?;
+    for name in args.node.iter().filter(|name| !state.nodes().contains(name.as_str())) {
+        return Err(Failure::input(format_args!("--node {name:?}: the state has no such node")));
+    }
+    let is_needed = matches!(args.output, Output::Json | Output::Yaml | Output::Wide);
+    let wanted = Wanted {
+        nodes: args.node.clone(),
+        direct_alone: args.direct,
+        paths: if is_needed { args.paths } else { 0 },
+    };
+    let is_expired = |expiration: &str| time(expiration).is_ok_and(|end| end <= now);
+    let mut report = reach::report(&state, &wanted, &Asked { is_expired: &is_expired });
+    if args.sort == Order::Reach {
+        report.nodes.sort_by_key(|node| std::cmp::Reverse(size(node)));
+    }
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    match args.output {
+        Output::Json => writeln!(out, "{:#}", value(&report))?,
+        Output::Yaml => write!(out, "{}", yaml::block(&value(&report)))?,
+        Output::Table | Output::Wide => {
+            table::columns(&mut out, &rows(&report, args.output == Output::Wide))?;
+        }
+    }
+    out.flush()?;
+    tell_missing(&report);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(config: EngineConfig, flags: &EngineFlags) -> Result<State, Failure> {
+    let mut builder = StateBuilder::new(config).map_err(Failure::input)?;
+    let mut sink = |item: portcullis_policy::audit::state::Item<'_>| {
+        builder.take(item).map_err(|error| error.to_string())
+    };
+    state::load_for::<ForAudit>(&flags.state, threads(), &mut sink).map_err(Failure::input)?;
+    Ok(builder.finish())
+}
+
+/// A time, or the beginning of a day in UTC.
+fn time(text: &str) -> Result<Timestamp, Failure> {
+    let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
+    whole.parse().map_err(|error| {
+        Failure::input(format_args!("{text:?} is no time: {error}; write 2026-01-31T12:00:00Z or 2026-01-31"))
+    })
+}
+
+fn value(report: &Report) -> Value {
+    // Serializing strings, numbers and lists cannot fail.
+    serde_json::to_value(report).unwrap_or_default()
+}
+
+/// How much a node reaches, as nodes are compared (AU-67).
+fn size(node: &NodeReach) -> (bool, bool, usize, usize, usize) {
+    match &node.closure {
+        Some(Closure { cluster_admin, counts, .. }) => (
+            *cluster_admin == ClusterAdmin::Yes,
+            *cluster_admin == ClusterAdmin::Conditional,
+            counts.secrets.count,
+            counts.pods.count,
+            counts.nodes,
+        ),
+        None => (false, false, node.direct.secrets.len(), node.direct.pods.len(), 0),
+    }
+}
+
+fn rows(report: &Report, is_wide: bool) -> Vec<Vec<String>> {
+    let has_closure = report.nodes.iter().any(|node| node.closure.is_some());
+    let mut head = vec!["NODE", "SECRETS", "CONFIGMAPS", "VOLUMES", "ACCOUNTS"];
+    if has_closure {
+        head.extend(["| IN THE END: ADMIN", "NODES", "PODS", "SECRETS", "ACCOUNTS"]);
+    }
+    if is_wide && has_closure {
+        head.push("PATH TO ADMIN");
+    }
+    let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
+    rows.extend(report.nodes.iter().map(|node| row(node, is_wide)));
+    rows
+}
+
+fn row(node: &NodeReach, is_wide: bool) -> Vec<String> {
+    let direct = &node.direct;
+    let mut row = vec![
+        plain(&node.node).to_string(),
+        direct.secrets.len().to_string(),
+        direct.configmaps.len().to_string(),
+        direct.persistentvolumes.len().to_string(),
+        direct.serviceaccounts.len().to_string(),
+    ];
+    let Some(closure) = &node.closure else { return row };
+    let all = |count: &reach::Names| if count.all { "all".to_owned() } else { count.count.to_string() };
+    row.extend([
+        format!("| {}", closure.cluster_admin.as_str()),
+        closure.counts.nodes.to_string(),
+        closure.counts.pods.count.to_string(),
+        all(&closure.counts.secrets),
+        closure.counts.serviceaccounts.to_string(),
+    ]);
+    if is_wide {
+        row.push(to_admin(closure));
+    }
+    row
+}
+
+/// The path to everything in one line.
+fn to_admin(closure: &Closure) -> String {
+    let path = closure.paths.iter().find(|path| path.to == "admin");
+    let edges = path.map(|path| path.edges.as_slice()).unwrap_or_default();
+    edges.iter().map(|edge| format!("{} -> {}", edge.id, plain(&edge.to))).collect::<Vec<_>>().join(" ")
+}
+
+/// Tells what the state lacks.
+fn tell_missing(report: &Report) {
+    for missing in &report.incomplete {
+        let why = if missing.why == Why::NotGiven { "is not in the state" } else { missing.why.as_str() };
+        eprintln!("note: {} {why}: {}", missing.input, missing.detail);
+    }
+}

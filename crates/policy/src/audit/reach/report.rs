@@ -1,0 +1,272 @@
+//! The answer of `portcullis reach`: by itself, and in the end.
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::closure::{ClusterAdmin, Search, Step};
+use super::direct::{DirectReach, bytes};
+use super::universe::{Id, Universe, VertexType};
+use crate::audit::missing::Missing;
+use crate::audit::rights::Grants;
+use crate::graph::VertexKind;
+
+/// What one node reaches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeReach {
+    /// The node.
+    pub node: String,
+    /// By itself (AU-51 to AU-55).
+    #[serde(flatten)]
+    pub direct: DirectLists,
+    /// In the end; none if that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closure: Option<Closure>,
+}
+
+/// What a node reaches by itself: `NAMESPACE/NAME` or `NAME`, each list sorted by bytes (AU-56).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DirectLists {
+    /// Secrets.
+    pub secrets: Vec<String>,
+    /// ConfigMaps.
+    pub configmaps: Vec<String>,
+    /// PersistentVolumeClaims.
+    pub persistentvolumeclaims: Vec<String>,
+    /// PersistentVolumes.
+    pub persistentvolumes: Vec<String>,
+    /// Service accounts of which it gets tokens.
+    pub serviceaccounts: Vec<String>,
+    /// ResourceClaims.
+    pub resourceclaims: Vec<String>,
+    /// Pods.
+    pub pods: Vec<String>,
+    /// VolumeAttachments.
+    pub volumeattachments: Vec<String>,
+    /// ResourceSlices.
+    pub resourceslices: Vec<String>,
+}
+
+/// What a node reaches in the end (AU-66).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closure {
+    /// Whether that is everything.
+    #[serde(serialize_with = "as_word")]
+    pub cluster_admin: ClusterAdmin,
+    /// The other nodes of which it gets the credential or root; sorted.
+    pub nodes: Vec<String>,
+    /// The service accounts of which it gets API tokens, as `NAMESPACE/NAME`; sorted.
+    pub serviceaccounts: Vec<String>,
+    /// How much that is.
+    pub counts: Counts,
+    /// Ways to admin, nodes, service accounts and secrets, the nearest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<Path>,
+}
+
+/// Counts of a closure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Counts {
+    /// Secrets.
+    pub secrets: Names,
+    /// ConfigMaps.
+    pub configmaps: Names,
+    /// Pods in which it can run code.
+    pub pods: Pods,
+    /// The other nodes.
+    pub nodes: usize,
+    /// The service accounts.
+    pub serviceaccounts: usize,
+}
+
+/// A number of names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Names {
+    /// How many different ones.
+    pub count: usize,
+    /// Whether that is every name of the cluster, also those that are yet to come.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all: bool,
+    /// The namespaces of which it is every name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+}
+
+/// A number of pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pods {
+    /// All of them.
+    pub count: usize,
+    /// Those that run on other nodes, or on none.
+    pub of_others: usize,
+}
+
+/// A way from the node to something.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Path {
+    /// Where it leads: `TYPE/NAMESPACE/NAME`, or `admin`.
+    pub to: String,
+    /// Its edges, in order.
+    pub edges: Vec<PathEdge>,
+}
+
+/// One edge of a way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PathEdge {
+    /// `E1` to `E31`.
+    pub id: String,
+    /// Where it comes from.
+    pub from: String,
+    /// Where it leads.
+    pub to: String,
+    /// The binding, role and rule that make it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grant: Option<Value>,
+}
+
+/// The whole answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The nodes, sorted by name.
+    pub nodes: Vec<NodeReach>,
+    /// What was missing.
+    pub incomplete: Vec<Missing>,
+}
+
+impl DirectLists {
+    pub(super) fn of(direct: &DirectReach, node: &str) -> Self {
+        let mut lists = Self::default();
+        let reached = direct.nodes.get(node).into_iter().flatten();
+        for (kind, namespace, name) in reached.filter_map(|index| direct.objects.get(*index)) {
+            let list = match kind {
+                VertexKind::ConfigMap => &mut lists.configmaps,
+                VertexKind::PersistentVolume => &mut lists.persistentvolumes,
+                VertexKind::PersistentVolumeClaim => &mut lists.persistentvolumeclaims,
+                VertexKind::Pod => &mut lists.pods,
+                VertexKind::ResourceClaim => &mut lists.resourceclaims,
+                VertexKind::ResourceSlice => &mut lists.resourceslices,
+                VertexKind::Secret => &mut lists.secrets,
+                VertexKind::ServiceAccount => &mut lists.serviceaccounts,
+                VertexKind::VolumeAttachment => &mut lists.volumeattachments,
+                VertexKind::Endpoints | VertexKind::PodCertificateRequest => continue,
+            };
+            list.push(bytes(namespace, name));
+        }
+        lists
+    }
+}
+
+/// Describes what a search found.
+pub(super) struct Describe<'s> {
+    pub(super) universe: &'s Universe,
+    pub(super) grants: &'s Grants,
+    /// How many ways of each type are described.
+    pub(super) paths: usize,
+    /// The pods that run on the node.
+    pub(super) own_pods: &'s [Id],
+}
+
+impl Describe<'_> {
+    pub(super) fn closure(&self, search: &Search<'_, '_>) -> Closure {
+        let found = search.found();
+        let of_type = |kind| {
+            let range = self.universe.range(kind, None);
+            found.order.iter().copied().filter(move |id| range.contains(id)).collect::<Vec<Id>>()
+        };
+        let names = |ids: &[Id]| {
+            let mut names: Vec<String> = ids
+                .iter()
+                .filter_map(|id| self.universe.get(*id))
+                .map(|vertex| bytes(&vertex.namespace, &vertex.name))
+                .collect();
+            names.sort_unstable();
+            names
+        };
+        let (nodes, accounts) = (of_type(VertexType::Node), of_type(VertexType::Account));
+        let (secrets, pods) = (of_type(VertexType::Secret), of_type(VertexType::Pod));
+        let of_others = pods.iter().filter(|id| self.own_pods.binary_search(id).is_err()).count();
+        let counts = Counts {
+            secrets: self.count(search, VertexType::Secret, secrets.len()),
+            configmaps: self.count(search, VertexType::ConfigMap, of_type(VertexType::ConfigMap).len()),
+            pods: Pods { count: pods.len(), of_others },
+            nodes: nodes.len(),
+            serviceaccounts: accounts.len(),
+        };
+        let mut paths = Vec::new();
+        let to_admin = search.way_to_admin();
+        if self.paths > 0 && !to_admin.is_empty() {
+            paths.push(self.path(&to_admin));
+        }
+        for ids in [&nodes, &accounts, &secrets] {
+            paths.extend(ids.iter().take(self.paths).map(|id| self.path(&search.way(*id))));
+        }
+        Closure {
+            cluster_admin: search.cluster_admin(),
+            nodes: names(&nodes),
+            serviceaccounts: names(&accounts),
+            counts,
+            paths,
+        }
+    }
+
+    fn count(&self, search: &Search<'_, '_>, kind: VertexType, count: usize) -> Names {
+        let is_whole = |namespace: Option<&str>| {
+            let range = self.universe.range(kind, namespace);
+            search.found().has_set(&range)
+        };
+        let all = is_whole(None);
+        let namespaces = if all {
+            Vec::new()
+        } else {
+            let all = self.universe.namespaces().iter();
+            all.filter(|namespace| is_whole(Some(namespace))).cloned().collect()
+        };
+        Names { count, all, namespaces }
+    }
+
+    fn path(&self, way: &[(Id, Step)]) -> Path {
+        let name = |id: Id| self.universe.get(id).map(ToString::to_string).unwrap_or_default();
+        let edges: Vec<PathEdge> = way
+            .iter()
+            .map(|(to, (number, from, grant))| PathEdge {
+                id: format!("E{number}"),
+                from: name(*from),
+                to: name(*to),
+                grant: grant.and_then(|grant| self.grants.grant(grant)).map(|grant| {
+                    let (kind, namespace, binding) = grant.binding;
+                    let mut named = Map::new();
+                    named.insert("kind".to_owned(), json!(kind));
+                    if !namespace.is_empty() {
+                        named.insert("namespace".to_owned(), json!(namespace));
+                    }
+                    named.insert("name".to_owned(), json!(binding));
+                    let mut words = Map::new();
+                    words.insert("binding".to_owned(), Value::Object(named));
+                    words.insert("role".to_owned(), json!({"kind": grant.role.0, "name": grant.role.1}));
+                    match grant.rule {
+                        Some(rule) => words.insert("rule".to_owned(), json!(rule)),
+                        None => words.insert("pending".to_owned(), json!(true)),
+                    };
+                    if !grant.aggregated_from.is_empty() {
+                        words.insert("aggregatedFrom".to_owned(), json!(grant.aggregated_from));
+                    }
+                    Value::Object(words)
+                }),
+            })
+            .collect();
+        Path { to: edges.last().map(|edge| edge.to.clone()).unwrap_or_default(), edges }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+fn as_word<S: serde::Serializer>(admin: &ClusterAdmin, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(admin.as_str())
+}

@@ -1,0 +1,261 @@
+//! Everything that a closure may hold, numbered in the order of the audit's rules (AU-60, AU-65): by type, namespace and name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::super::kubelet_access::Subject;
+use super::super::rights::Grants;
+use super::super::state::State;
+use super::direct::DirectReach;
+use crate::graph::VertexKind;
+use crate::identity::NODE_USER_PREFIX;
+
+/// The types of vertices, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum VertexType {
+    /// The credential and the root of a machine.
+    Node,
+    /// Code in a pod.
+    Pod,
+    /// A service account.
+    Account,
+    /// A user.
+    User,
+    /// A group.
+    Group,
+    /// Everything.
+    Admin,
+    /// A Secret.
+    Secret,
+    /// A ConfigMap.
+    ConfigMap,
+    /// A PersistentVolumeClaim.
+    Claim,
+    /// A PersistentVolume.
+    Volume,
+    /// A ResourceClaim.
+    ResourceClaim,
+}
+
+impl VertexType {
+    /// The singular in lower case, as in subjects (AU-30).
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Pod => "pod",
+            Self::Account => "serviceaccount",
+            Self::User => "user",
+            Self::Group => "group",
+            Self::Admin => "admin",
+            Self::Secret => "secret",
+            Self::ConfigMap => "configmap",
+            Self::Claim => "persistentvolumeclaim",
+            Self::Volume => "persistentvolume",
+            Self::ResourceClaim => "resourceclaim",
+        }
+    }
+
+    fn of(kind: VertexKind) -> Option<Self> {
+        Some(match kind {
+            VertexKind::ConfigMap => Self::ConfigMap,
+            VertexKind::PersistentVolume => Self::Volume,
+            VertexKind::PersistentVolumeClaim => Self::Claim,
+            VertexKind::Pod => Self::Pod,
+            VertexKind::ResourceClaim => Self::ResourceClaim,
+            VertexKind::Secret => Self::Secret,
+            VertexKind::ServiceAccount => Self::Account,
+            VertexKind::Endpoints
+            | VertexKind::PodCertificateRequest
+            | VertexKind::ResourceSlice
+            | VertexKind::VolumeAttachment => return None,
+        })
+    }
+}
+
+/// A vertex: its type, namespace (empty where there is none) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Vertex {
+    pub(super) kind: VertexType,
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+impl Vertex {
+    fn new(kind: VertexType, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+
+    /// The vertex of a subject.
+    pub(super) fn of(subject: &Subject) -> Self {
+        match subject {
+            Subject::ServiceAccount { namespace, name } => Self::new(VertexType::Account, namespace, name),
+            Subject::User { name } => Self::new(VertexType::User, "", name),
+            Subject::Group { name } => Self::new(VertexType::Group, "", name),
+        }
+    }
+
+    /// The subject of a vertex; none for those that have no rights of their own.
+    pub(super) fn subject(&self) -> Option<Subject> {
+        let name = self.name.clone();
+        match self.kind {
+            VertexType::Account => Some(Subject::ServiceAccount { namespace: self.namespace.clone(), name }),
+            VertexType::User => Some(Subject::User { name }),
+            VertexType::Group => Some(Subject::Group { name }),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Vertex {
+    /// `TYPE/NAMESPACE/NAME`, `TYPE/NAME`, or `admin` (AU-30).
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { kind, namespace, name } = self;
+        match (kind, namespace.is_empty()) {
+            (VertexType::Admin, _) => f.write_str("admin"),
+            (_, true) => write!(f, "{}/{name}", kind.as_str()),
+            (_, false) => write!(f, "{}/{namespace}/{name}", kind.as_str()),
+        }
+    }
+}
+
+/// The number of a vertex.
+pub(super) type Id = u32;
+
+/// All vertices, sorted. A vertex's number is its place.
+#[derive(Debug)]
+pub(super) struct Universe {
+    vertices: Vec<Vertex>,
+    /// Every namespace that is known: as an object, or because there is something in it.
+    namespaces: BTreeSet<String>,
+    by_type: BTreeMap<VertexType, Range<Id>>,
+}
+
+impl Universe {
+    pub(super) fn new(state: &State, direct: &DirectReach, grants: &Grants) -> Self {
+        let facts = state.facts();
+        let mut all = BTreeSet::new();
+        let mut add = |kind, namespace: &str, name: &str| {
+            all.insert(Vertex::new(kind, namespace, name));
+        };
+        add(VertexType::Admin, "", "");
+        for node in state.nodes() {
+            add(VertexType::Node, "", node);
+            add(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
+        }
+        for pod in &facts.pods {
+            add(VertexType::Pod, &pod.namespace, &pod.name);
+            if !pod.runs_as().is_empty() {
+                add(VertexType::Account, &pod.namespace, pod.runs_as());
+            }
+        }
+        for template in &facts.templates {
+            add(VertexType::Account, &template.namespace, &template.account);
+        }
+        for (namespace, name) in facts.accounts.keys() {
+            add(VertexType::Account, namespace, name);
+        }
+        for ((namespace, name), secret) in &facts.secrets {
+            add(VertexType::Secret, namespace, name);
+            if let Some(account) = &secret.account {
+                add(VertexType::Account, namespace, account);
+            }
+            for group in secret.bootstrap.iter().flat_map(|token| &token.groups) {
+                add(VertexType::Group, "", group);
+            }
+        }
+        let sets = [
+            (VertexType::ConfigMap, &facts.config_maps),
+            (VertexType::Claim, &facts.claims),
+            (VertexType::ResourceClaim, &facts.resource_claims),
+        ];
+        for (kind, names) in sets {
+            names.iter().for_each(|(namespace, name)| add(kind, namespace, name));
+        }
+        facts.volumes.iter().for_each(|name| add(VertexType::Volume, "", name));
+        let referred = facts.referred.iter().map(|(kind, (namespace, name))| (kind, namespace, name));
+        let reached = direct.objects.iter().map(|(kind, namespace, name)| (kind, namespace, name));
+        for (kind, namespace, name) in referred.chain(reached) {
+            if let Some(kind) = VertexType::of(*kind) {
+                add(kind, namespace, name);
+            }
+        }
+        all.extend(grants.subjects().map(Vertex::of));
+        let of_bindings = facts.rbac.role_bindings().map(|binding| &binding.metadata.namespace);
+        Self::of(all, facts.namespaces.keys().chain(of_bindings).cloned())
+    }
+
+    fn of(all: BTreeSet<Vertex>, namespaces: impl Iterator<Item = String>) -> Self {
+        let vertices: Vec<Vertex> = all.into_iter().collect();
+        let named = vertices.iter().map(|vertex| &vertex.namespace).filter(|namespace| !namespace.is_empty());
+        let mut namespaces: BTreeSet<String> = namespaces.collect();
+        for namespace in named {
+            if !namespaces.contains(namespace) {
+                namespaces.insert(namespace.clone());
+            }
+        }
+        let mut by_type = BTreeMap::<VertexType, Range<Id>>::new();
+        for (id, vertex) in (0..).zip(&vertices) {
+            by_type.entry(vertex.kind).or_insert(id..id).end = id + 1;
+        }
+        Self { vertices, namespaces, by_type }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.vertices.len()
+    }
+
+    pub(super) fn get(&self, id: Id) -> Option<&Vertex> {
+        self.vertices.get(id as usize)
+    }
+
+    pub(super) fn namespaces(&self) -> &BTreeSet<String> {
+        &self.namespaces
+    }
+
+    /// The number of a vertex, if there is one.
+    pub(super) fn find(&self, kind: VertexType, namespace: &str, name: &str) -> Option<Id> {
+        let range = self.of_type(kind);
+        let key = (namespace, name);
+        let found = self
+            .slice(&range)
+            .binary_search_by(|vertex| (&*vertex.namespace, &*vertex.name).cmp(&key))
+            .ok()?;
+        range.start.checked_add(Id::try_from(found).ok()?)
+    }
+
+    /// The vertices of a type, in one namespace or everywhere.
+    pub(super) fn range(&self, kind: VertexType, namespace: Option<&str>) -> Range<Id> {
+        let range = self.of_type(kind);
+        let Some(namespace) = namespace else { return range };
+        let slice = self.slice(&range);
+        let start = slice.partition_point(|vertex| &*vertex.namespace < namespace);
+        let end = slice.partition_point(|vertex| &*vertex.namespace <= namespace);
+        let number = |at: usize| range.start.saturating_add(Id::try_from(at).unwrap_or(Id::MAX));
+        number(start)..number(end)
+    }
+
+    /// The vertices of these names, in one namespace or everywhere: names that the state knows, as objects or by references
+    /// (AU-61).
+    pub(super) fn named(&self, kind: VertexType, namespace: Option<&str>, names: &[String]) -> Vec<Id> {
+        let find =
+            |namespace: &str| names.iter().filter_map(|name| self.find(kind, namespace, name)).collect();
+        match namespace {
+            Some(namespace) => find(namespace),
+            None => {
+                let cluster: Vec<Id> = find("");
+                cluster
+                    .into_iter()
+                    .chain(self.namespaces.iter().flat_map(|namespace| find(namespace)))
+                    .collect()
+            }
+        }
+    }
+
+    fn of_type(&self, kind: VertexType) -> Range<Id> {
+        self.by_type.get(&kind).cloned().unwrap_or(0..0)
+    }
+
+    fn slice(&self, range: &Range<Id>) -> &[Vertex] {
+        self.vertices.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+}

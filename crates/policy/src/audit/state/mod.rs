@@ -1,0 +1,352 @@
+//! The state of a cluster as the audit reads it: everything from which reach, closure and findings follow.
+//!
+//! Objects are taken in once, in any order, and reduced to facts. Values of Secrets and ConfigMaps never get here (AU-13). The
+//! graph of the Node authorizer is the engine's; there is no second one.
+
+mod api_server;
+mod item;
+mod pod;
+mod views;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use self::item::Content;
+pub(super) use self::item::WORKLOADS;
+use self::views::{PodView, SecretView, Workload};
+use super::kubelet_access::{Objects, Subject};
+use crate::engine::{Builder, Engine, EngineConfig, EngineError};
+use crate::graph::{VertexError, VertexKind};
+use crate::objects::core::PersistentVolumeClaim;
+use crate::objects::pod::Pod;
+use crate::objects::{Kind, Object};
+use crate::rbac::default_policy;
+
+pub use self::api_server::{ApiServer, ApiServers, Release};
+pub use self::item::{Item, ItemKind, WorkloadKind};
+pub use self::pod::{NodeTaint, PodFacts, Template, Tolerations};
+
+/// Namespace and name.
+pub type Name = (String, String);
+
+/// The state of a cluster.
+#[derive(Debug)]
+pub struct State {
+    engine: Engine,
+    facts: Facts,
+}
+
+/// What was taken in, reduced to what the audit needs.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    pub(super) rbac: Objects,
+    pub(super) api_servers: ApiServers,
+    pub(super) pods: Vec<PodFacts>,
+    pub(super) templates: Vec<Template>,
+    /// The taints of each Node object.
+    pub(super) nodes: BTreeMap<String, Vec<NodeTaint>>,
+    /// The nodes that a pod, an attachment or a slice names (AU-50).
+    pub(super) named_nodes: BTreeSet<String>,
+    /// Each ServiceAccount object, and whether its pods get a token; none if it does not say.
+    pub(super) accounts: BTreeMap<Name, Option<bool>>,
+    pub(super) secrets: BTreeMap<Name, SecretFacts>,
+    pub(super) config_maps: BTreeSet<Name>,
+    pub(super) claims: BTreeSet<Name>,
+    pub(super) resource_claims: BTreeSet<Name>,
+    pub(super) volumes: BTreeSet<String>,
+    pub(super) attachments: BTreeSet<String>,
+    pub(super) slices: BTreeSet<String>,
+    /// Each Namespace object, and whether it enforces a pod security standard (E11).
+    pub(super) namespaces: BTreeMap<String, bool>,
+    /// What is named by volumes, by pods without a node and by templates: the graph has none of it, or not all.
+    pub(super) referred: BTreeSet<(VertexKind, Name)>,
+    pub(super) given: BTreeMap<ItemKind, u64>,
+}
+
+/// What a Secret gives to whoever reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SecretFacts {
+    /// The name of the service account of which it holds a token (E5).
+    pub(super) account: Option<String>,
+    /// The groups of the bootstrap token that it holds (E6), and when it expires, as it says itself.
+    pub(super) bootstrap: Option<BootstrapToken>,
+}
+
+/// A bootstrap token that may authenticate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct BootstrapToken {
+    pub(super) groups: Vec<String>,
+    /// RFC 3339; empty if it never expires.
+    pub(super) expiration: String,
+}
+
+/// Takes objects in.
+#[derive(Debug)]
+pub struct StateBuilder {
+    engine: Builder,
+    facts: Facts,
+}
+
+impl StateBuilder {
+    /// Creates a builder without objects. The configuration decides direct reach.
+    ///
+    /// # Errors
+    /// The first of [`EngineConfig::errors`].
+    pub fn new(config: EngineConfig) -> Result<Self, EngineError> {
+        let mut facts = Facts::default();
+        if config.default_policy {
+            for object in default_policy::objects(config.gates) {
+                facts.rbac.take(object);
+            }
+        }
+        let engine = Builder::new(EngineConfig { admission: true, ..config })?;
+        Ok(Self { engine, facts })
+    }
+
+    /// Adds one object.
+    ///
+    /// # Errors
+    /// The graph cannot hold the object's names.
+    pub fn take(&mut self, item: Item<'_>) -> Result<(), VertexError> {
+        let count = self.facts.given.entry(item.kind()).or_default();
+        *count = count.saturating_add(1);
+        match item.0 {
+            Content::Object(object) => {
+                self.facts.take(&object);
+                self.give(object)
+            }
+            Content::Account(object, view) => {
+                let (namespace, name) = object.key();
+                let key = (namespace.to_owned(), name.to_owned());
+                self.facts.accounts.insert(key, view.automount_service_account_token);
+                self.give(object)
+            }
+            Content::Node(object, view) => {
+                let taint = |taint: &views::Taint<'_>| NodeTaint {
+                    key: taint.key.to_string(),
+                    value: taint.value.to_string(),
+                    effect: taint.effect.to_string(),
+                };
+                let taints = view.spec.taints.iter().map(taint).collect();
+                self.facts.nodes.insert(object.key().1.to_owned(), taints);
+                self.give(object)
+            }
+            Content::Pod(pod, view) => {
+                self.facts.take_pod(&pod, &view);
+                self.give(Object::Pod(pod))
+            }
+            Content::ConfigMap(object) => {
+                self.facts.config_maps.insert(key_of(&object.metadata.namespace, &object.metadata.name));
+                Ok(())
+            }
+            Content::ResourceClaim(object) => {
+                self.facts.resource_claims.insert(key_of(&object.metadata.namespace, &object.metadata.name));
+                Ok(())
+            }
+            Content::Secret(secret) => {
+                let key = key_of(&secret.metadata.namespace, &secret.metadata.name);
+                self.facts.secrets.insert(key, SecretFacts::of(&secret));
+                Ok(())
+            }
+            Content::Workload(kind, pods, views) => {
+                self.facts.take_workload(kind, &pods, &views);
+                Ok(())
+            }
+        }
+    }
+
+    fn give(&mut self, object: Object<'_>) -> Result<(), VertexError> {
+        if matches!(
+            object.kind(),
+            Kind::ClusterRole | Kind::ClusterRoleBinding | Kind::Role | Kind::RoleBinding
+        ) {
+            self.facts.rbac.take(object.clone());
+        }
+        self.engine.take(object)
+    }
+
+    /// The state of everything that was taken in.
+    pub fn finish(self) -> State {
+        State { engine: self.engine.finish(), facts: self.facts }
+    }
+}
+
+impl State {
+    /// The authorizers over the state.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The API servers of the state.
+    pub fn api_servers(&self) -> &ApiServers {
+        &self.facts.api_servers
+    }
+
+    /// Whether an object of this kind was given. Without one, nobody can tell whether there are none (AU-23).
+    pub fn has(&self, kind: ItemKind) -> bool {
+        self.facts.given.contains_key(&kind)
+    }
+
+    /// All nodes: every Node object, and every node that a pod, an attachment or a slice names (AU-50).
+    pub fn nodes(&self) -> BTreeSet<&str> {
+        let named = self.facts.named_nodes.iter();
+        self.facts.nodes.keys().chain(named).map(String::as_str).collect()
+    }
+
+    /// Whether an API token is in the containers of a pod (AU-69).
+    pub(super) fn has_api_token(&self, pod: &PodFacts, audiences: &[&str]) -> bool {
+        let restriction = self.engine.node_restriction();
+        let is_mounted = || {
+            audiences.iter().any(|audience| restriction.is_audience_of(&pod.namespace, &pod.name, audience))
+        };
+        let of_account =
+            || self.facts.accounts.get(&key_of(&pod.namespace, pod.runs_as())).copied().flatten();
+        is_mounted() || (pod.is_manifest && pod.automount.or_else(of_account) != Some(false))
+    }
+
+    /// The service accounts that something runs as (AU-34): a pod on a node, no mirror pod, or a workload that wants pods. Without
+    /// any pod and workload in the state, all that bindings name.
+    pub(super) fn hosted_accounts(&self) -> BTreeSet<Subject> {
+        let facts = &self.facts;
+        let is_account = |subject: &Subject| matches!(subject, Subject::ServiceAccount { .. });
+        if facts.pods.is_empty() && facts.templates.is_empty() {
+            let bindings = facts.rbac.cluster_role_bindings().chain(facts.rbac.role_bindings());
+            return bindings.flat_map(Subject::all_of).filter(is_account).collect();
+        }
+        let account = |namespace: &str, name: &str| Subject::ServiceAccount {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        let pods = facts.pods.iter().filter(|pod| !pod.node.is_empty() && !pod.is_mirror);
+        let templates = facts.templates.iter().filter(|template| !template.is_idle);
+        let of_pods = pods.map(|pod| account(&pod.namespace, pod.runs_as()));
+        of_pods.chain(templates.map(|template| account(&template.namespace, &template.account))).collect()
+    }
+
+    pub(super) fn facts(&self) -> &Facts {
+        &self.facts
+    }
+}
+
+impl Facts {
+    fn take(&mut self, object: &Object<'_>) {
+        let mut names = |node: &str| {
+            if !node.is_empty() {
+                self.named_nodes.insert(node.to_owned());
+            }
+        };
+        match object {
+            Object::VolumeAttachment(attachment) => {
+                names(&attachment.spec.node_name);
+                self.attachments.insert(attachment.metadata.name.to_string());
+            }
+            Object::ResourceSlice(slice) => {
+                names(&slice.spec.node_name);
+                self.slices.insert(slice.metadata.name.to_string());
+            }
+            Object::PersistentVolume(volume) => {
+                self.volumes.insert(volume.metadata.name.to_string());
+                let referred = &mut self.referred;
+                volume.each_secret(|namespace, name| {
+                    referred.insert((VertexKind::Secret, key_of(namespace, name)));
+                });
+                if let Some(claim) = &volume.spec.claim_ref {
+                    let key = key_of(&claim.namespace, &claim.name);
+                    referred.insert((VertexKind::PersistentVolumeClaim, key));
+                }
+            }
+            Object::PersistentVolumeClaim(PersistentVolumeClaim { metadata, .. }) => {
+                self.claims.insert(key_of(&metadata.namespace, &metadata.name));
+            }
+            Object::Namespace(namespace) => {
+                let level = namespace.metadata.labels.find("pod-security.kubernetes.io/enforce");
+                let is_enforced = matches!(level, Some("baseline" | "restricted"));
+                self.namespaces.insert(namespace.metadata.name.to_string(), is_enforced);
+            }
+            _ => {}
+        }
+    }
+
+    fn take_pod(&mut self, pod: &Pod<'_>, view: &PodView<'_>) {
+        let facts = PodFacts::of(pod, view);
+        if !facts.node.is_empty() {
+            self.named_nodes.insert(facts.node.clone());
+        }
+        if facts.namespace == "kube-system" {
+            let servers = view
+                .spec
+                .containers()
+                .filter_map(|container| ApiServer::of(container, (&facts.namespace, &facts.name)));
+            servers.for_each(|server| self.api_servers.add(server));
+        }
+        if facts.node.is_empty() && !facts.is_mirror {
+            self.refer(&facts.namespace, pod);
+        }
+        self.pods.push(facts);
+    }
+
+    /// Notes what a pod names.
+    fn refer(&mut self, namespace: &str, pod: &Pod<'_>) {
+        let mut refer = |kind, name: &str| {
+            self.referred.insert((kind, key_of(namespace, name)));
+        };
+        pod.each_secret(|name| refer(VertexKind::Secret, name));
+        pod.each_config_map(|name| refer(VertexKind::ConfigMap, name));
+        pod.each_claim(|name| refer(VertexKind::PersistentVolumeClaim, name));
+        pod.each_resource_claim(|name| refer(VertexKind::ResourceClaim, name));
+    }
+
+    fn take_workload(
+        &mut self,
+        kind: WorkloadKind,
+        pods: &Workload<'_, Pod<'_>>,
+        views: &Workload<'_, PodView<'_>>,
+    ) {
+        let key = (kind.as_str(), &*pods.metadata.namespace, &*pods.metadata.name);
+        let is_idle = views.spec.is_idle();
+        self.refer(key.1, pods.spec.template());
+        self.templates.push(Template::new(key, is_idle, pods.spec.template(), views.spec.template()));
+    }
+}
+
+/// The annotation and the type of a Secret with the token of a service account (E5).
+const ACCOUNT_ANNOTATION: &str = "kubernetes.io/service-account.name";
+/// The label of such a Secret whose token is no longer accepted.
+const INVALID_LABEL: &str = "kubernetes.io/legacy-token-invalid-since";
+/// The group of every bootstrap token (NB-20).
+const BOOTSTRAPPERS: &str = "system:bootstrappers";
+
+impl SecretFacts {
+    fn of(secret: &SecretView<'_>) -> Self {
+        let metadata = &secret.metadata;
+        let account = metadata.annotations.find(ACCOUNT_ANNOTATION).filter(|name| !name.is_empty());
+        let account = account.filter(|_| !metadata.labels.contains(INVALID_LABEL)).map(str::to_owned);
+        let id = metadata.name.strip_prefix("bootstrap-token-").unwrap_or_default();
+        // Without its values, as from a list of metadata, a token is taken for one that may authenticate.
+        let is_token = matches!(&*secret.kind, "" | "bootstrap.kubernetes.io/token")
+            && &*metadata.namespace == "kube-system"
+            && id.len() == 6
+            && id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            && matches!(&*decoded(&secret.data.usage_authentication), "" | "true");
+        let bootstrap = is_token.then(|| {
+            let groups = decoded(&secret.data.groups);
+            let extra = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            BootstrapToken {
+                groups: std::iter::once(BOOTSTRAPPERS).chain(extra).map(str::to_owned).collect(),
+                expiration: decoded(&secret.data.expiration),
+            }
+        });
+        Self { account, bootstrap }
+    }
+}
+
+fn decoded(base64: &str) -> String {
+    let bytes = BASE64_STANDARD.decode(base64).unwrap_or_default();
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+pub(super) fn key_of(namespace: &str, name: &str) -> Name {
+    (namespace.to_owned(), name.to_owned())
+}

@@ -1,0 +1,283 @@
+//! The fields of objects that the audit reads and decisions do not.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
+
+use crate::objects::decode::{List, StringMap, Text, or_default};
+use crate::objects::meta::Metadata;
+
+/// What a pod or a pod template may do on its node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct PodView<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spec: SpecView<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct SpecView<'a> {
+    #[serde(rename = "hostPID", deserialize_with = "or_default")]
+    pub(super) host_pid: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) host_network: bool,
+    pub(super) automount_service_account_token: Option<bool>,
+    pub(super) node_selector: StringMap<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) affinity: Affinity<'a>,
+    pub(super) tolerations: List<Toleration<'a>>,
+    pub(super) init_containers: List<ContainerView<'a>>,
+    pub(super) containers: List<ContainerView<'a>>,
+    pub(super) ephemeral_containers: List<ContainerView<'a>>,
+    pub(super) volumes: List<VolumeView<'a>>,
+}
+
+impl<'a> SpecView<'a> {
+    /// All containers: init, main, then ephemeral.
+    pub(super) fn containers(&self) -> impl Iterator<Item = &ContainerView<'a>> {
+        self.init_containers.iter().chain(&self.containers).chain(&self.ephemeral_containers)
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct ContainerView<'a> {
+    pub(super) image: Text<'a>,
+    pub(super) command: List<Text<'a>>,
+    pub(super) args: List<Text<'a>>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) security_context: SecurityContext<'a>,
+    pub(super) volume_mounts: List<Mount<'a>>,
+}
+
+impl<'a> ContainerView<'a> {
+    /// The words of the command line.
+    pub(super) fn words(&self) -> impl Iterator<Item = &Text<'a>> {
+        self.command.iter().chain(&self.args)
+    }
+
+    /// The program: the last part of the path in the first word (AU-15).
+    pub(super) fn program(&self) -> &str {
+        let first = self.words().next().map(|word| &**word).unwrap_or_default();
+        first.rsplit('/').next().unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct SecurityContext<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) privileged: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) capabilities: Capabilities<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Capabilities<'a> {
+    pub(super) add: List<Text<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct Mount<'a> {
+    pub(super) name: Text<'a>,
+    pub(super) sub_path: Text<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) read_only: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct VolumeView<'a> {
+    pub(super) name: Text<'a>,
+    pub(super) host_path: Option<HostPath<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct HostPath<'a> {
+    pub(super) path: Text<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct Affinity<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) node_affinity: NodeAffinity<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeAffinity<'a> {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) required: Option<NodeSelector<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeSelector<'a> {
+    pub(super) node_selector_terms: List<NodeSelectorTerm<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeSelectorTerm<'a> {
+    pub(super) match_expressions: List<Requirement<'a>>,
+    pub(super) match_fields: List<Requirement<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Requirement<'a> {
+    pub(super) key: Text<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Toleration<'a> {
+    pub(super) key: Text<'a>,
+    pub(super) operator: Text<'a>,
+    pub(super) value: Text<'a>,
+    pub(super) effect: Text<'a>,
+}
+
+/// A Node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeView<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spec: NodeSpec<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeSpec<'a> {
+    pub(super) taints: List<Taint<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Taint<'a> {
+    pub(super) key: Text<'a>,
+    pub(super) value: Text<'a>,
+    pub(super) effect: Text<'a>,
+}
+
+/// A ServiceAccount.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct AccountView {
+    pub(super) automount_service_account_token: Option<bool>,
+}
+
+/// A workload with templates of pods. `P` is the view of the template.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a, P: Deserialize<'de> + Default"))]
+pub(super) struct Workload<'a, P> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spec: WorkloadSpec<P>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "P: Deserialize<'de> + Default"))]
+pub(super) struct WorkloadSpec<P> {
+    pub(super) replicas: Option<i64>,
+    pub(super) parallelism: Option<i64>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) suspend: bool,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) template: P,
+    /// The Jobs of a CronJob.
+    pub(super) job_template: Option<JobTemplate<P>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "P: Deserialize<'de> + Default"))]
+pub(super) struct JobTemplate<P> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spec: JobSpec<P>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "P: Deserialize<'de> + Default"))]
+pub(super) struct JobSpec<P> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) template: P,
+}
+
+impl<P> WorkloadSpec<P> {
+    /// The template of the pods.
+    pub(super) fn template(&self) -> &P {
+        self.job_template.as_ref().map_or(&self.template, |job| &job.spec.template)
+    }
+
+    /// Whether no pods are wanted: scaled to zero, or suspended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.suspend || self.replicas == Some(0) || self.parallelism == Some(0)
+    }
+}
+
+/// A Secret, without its values (AU-13): only of a bootstrap token three entries are read, which are no secrets.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct SecretView<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(rename = "type")]
+    pub(super) kind: Text<'a>,
+    pub(super) data: TokenEntries<'a>,
+}
+
+/// The entries of a bootstrap token that are no secrets, in base64; empty where absent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TokenEntries<'a> {
+    pub(super) expiration: Text<'a>,
+    pub(super) usage_authentication: Text<'a>,
+    pub(super) groups: Text<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for TokenEntries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = TokenEntries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = TokenEntries::default();
+                while let Some(key) = map.next_key::<Text<'de>>()? {
+                    let entry = match &*key {
+                        "expiration" => &mut entries.expiration,
+                        "usage-bootstrap-authentication" => &mut entries.usage_authentication,
+                        "auth-extra-groups" => &mut entries.groups,
+                        // Skipped by the parser: no value of a secret reaches memory that outlives the file.
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    *entry = map.next_value::<Text<'de>>()?;
+                }
+                Ok(entries)
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(TokenEntries::default())
+            }
+
+            // The usual error would quote the text, which may be a secret.
+            fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
+                Err(E::custom("invalid type: a string, expected a map of strings"))
+            }
+        }
+        deserializer.deserialize_any(Entries)
+    }
+}
