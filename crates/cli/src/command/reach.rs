@@ -99,7 +99,8 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let state = load(config, &args.engine)?;
-    for name in args.node.iter().filter(|name| !state.nodes().contains(name.as_str())) {
+    let nodes = state.nodes();
+    if let Some(name) = args.node.iter().find(|name| !nodes.contains(name.as_str())) {
         return Err(Failure::input(format_args!("--node {name:?}: the state has no such node")));
     }
     let is_needed = matches!(args.output, Output::Json | Output::Yaml | Output::Wide);

@@ -106,7 +106,7 @@ proptest! {
             let closure = node.closure.as_ref().unwrap();
             let names = |kind: &str| -> Vec<String> {
                 let of_kind = found.reached.iter().filter(|vertex| vertex.0 == kind);
-                of_kind.map(|vertex| model::name(vertex)).collect::<BTreeSet<_>>().into_iter().collect()
+                of_kind.map(model::name).collect::<BTreeSet<_>>().into_iter().collect()
             };
             let others: Vec<String> = names("node").into_iter().filter(|other| *other != node.node).collect();
             prop_assert_eq!(closure.cluster_admin.as_str(), found.admin, "{}", &node.node);

@@ -396,10 +396,10 @@ impl Model {
                     found.push(20);
                 }
             }
-            "secret" | "configmap" | "persistentvolumeclaim" => {
-                if self.node_reaches(node, "get", ("", &format!("{kind}s")), namespace, name) {
-                    found.push(3);
-                }
+            "secret" | "configmap" | "persistentvolumeclaim"
+                if self.node_reaches(node, "get", ("", &format!("{kind}s")), namespace, name) =>
+            {
+                found.push(3);
             }
             "persistentvolume" if self.node_reaches(node, "get", ("", "persistentvolumes"), "", name) => {
                 found.push(3)
@@ -596,10 +596,8 @@ impl Model {
                     found.push(18);
                 }
             }
-            "resourceclaim" => {
-                if self.some(from, change, ("", "pods/status"), namespace) && !is_node {
-                    found.push(30);
-                }
+            "resourceclaim" if self.some(from, change, ("", "pods/status"), namespace) && !is_node => {
+                found.push(30);
             }
             "admin" => {
                 if as_group("system:masters") {

@@ -68,8 +68,8 @@ impl ApiServer {
 
     /// The value of a feature gate; none if the flags do not set it. The last one counts.
     pub fn gate(&self, name: &str) -> Option<bool> {
-        let values = self.flag("feature-gates").iter().filter_map(|gate| gate.split_once('='));
-        values.filter(|(gate, _)| *gate == name).last().and_then(|(_, value)| value.parse().ok())
+        let mut values = self.flag("feature-gates").iter().filter_map(|gate| gate.split_once('='));
+        values.rfind(|(gate, _)| *gate == name).and_then(|(_, value)| value.parse().ok())
     }
 
     /// Whether the flags name this mode; none if they name no modes, or those of a file.

@@ -278,8 +278,8 @@ fn is_risky(path: &str, is_read_only: bool) -> bool {
         .any(|folder| SOCKETS.iter().any(|socket| is_or_above(&format!("{folder}/{socket}"))));
     let is_near = |other: &&str| is_below(path, other) || is_or_above(other);
     is_socket
-        || READABLE.iter().any(|other| is_near(&other))
-        || (!is_read_only && (WRITABLE.iter().any(|other| is_near(&other)) || is_or_above(KUBELET)))
+        || READABLE.iter().any(is_near)
+        || (!is_read_only && (WRITABLE.iter().any(is_near) || is_or_above(KUBELET)))
 }
 
 /// Whether a clean path is another one or lies below it.
