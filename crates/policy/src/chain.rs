@@ -115,6 +115,15 @@ impl Member {
         }
     }
 
+    /// Passes the roles and bindings of mode RBAC to `look`; none of another mode.
+    pub fn with_rbac<T>(&self, look: impl FnOnce(&RbacIndex) -> T) -> Option<T> {
+        match self {
+            Self::Rbac(rbac) => Some(look(rbac)),
+            Self::LiveRbac(rbac) => Some(look(&read(rbac))),
+            _ => None,
+        }
+    }
+
     /// The decision of this member. None: it is a webhook, which must be waited for.
     #[inline]
     fn decide(&self, attributes: &Attributes<'_>) -> Option<Decision> {

@@ -1,9 +1,8 @@
 //! The reported holders of `nodes/proxy` are exactly the users that the RBAC authorizer allows to use it.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
-use portcullis_policy::audit::kubelet_access::{
-    Evidence, Holder, Note, Objects, Report, Subject, replacements,
-};
+use portcullis_policy::audit::Subject;
+use portcullis_policy::audit::kubelet_access::{Evidence, Holder, Note, Objects, Report, replacements};
 use portcullis_policy::kubelet_api::Settings;
 use portcullis_policy::objects::{Kind, Object};
 use portcullis_policy::rbac::RbacIndex;

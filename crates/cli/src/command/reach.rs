@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use portcullis_policy::audit::missing::Why;
+use portcullis_policy::audit::Why;
 use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
 use portcullis_policy::audit::state::{State, StateBuilder};
 use portcullis_policy::engine::EngineConfig;

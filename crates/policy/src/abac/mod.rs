@@ -87,6 +87,11 @@ impl Policy {
     /// Checks whether the policy allows the request, and returns the first mismatch if not.
     fn allows(&self, attributes: &Attributes<'_>) -> Result<(), Miss> {
         self.speaks_of(attributes.user)?;
+        self.covers(attributes)
+    }
+
+    /// Checks the request, whoever makes it.
+    fn covers(&self, attributes: &Attributes<'_>) -> Result<(), Miss> {
         // AB-32, AB-42
         if self.readonly && !attributes.is_read_only() {
             return Err(Miss::ReadOnly);
@@ -151,6 +156,11 @@ impl Authorizer for AbacPolicyFile {
 }
 
 impl AbacPolicyFile {
+    /// The policies that allow a request to somebody, whoever makes it, in the order of the file (AU-93).
+    pub fn covering<'a>(&'a self, attributes: &'a Attributes<'_>) -> impl Iterator<Item = &'a Policy> {
+        self.policies.iter().filter(|policy| policy.covers(attributes).is_ok())
+    }
+
     /// The policies, in the order of the file.
     pub fn policies(&self) -> &[Policy] {
         &self.policies

@@ -9,7 +9,8 @@ use arc_swap::ArcSwap;
 
 use super::namespaces::Namespaces;
 use super::scope::NodeScope;
-use super::{Certainty, DenyRules};
+use super::subject::Known;
+use super::{Certainty, DenyRules, Rule};
 use crate::decision::{Authorizer, Decision, Reason};
 use crate::graph::Graph;
 use crate::request::{Attributes, User};
@@ -33,6 +34,19 @@ impl LiveRules {
     pub fn replace(&self, rules: DenyRules) {
         self.0.store(Arc::new(rules));
     }
+}
+
+/// How a request is denied to somebody of whom not everything is known (BC-30).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// Whatever else is true.
+    Certain,
+    /// If this rule selects the namespace, whose labels are not known.
+    IfSelected(String),
+    /// Unless this rule excepts them by what is not known of them.
+    UnlessExcepted(String),
+    /// Unless the token is bound to a pod on the node of the object (BC-32).
+    UnlessOnNode,
 }
 
 /// See the module.
@@ -94,6 +108,43 @@ impl DenyAuthorizer {
     #[must_use]
     pub fn blind(&self) -> Self {
         Self { namespaces: None, graph: None, ..self.clone() }
+    }
+
+    /// How a request is denied to somebody of whom so much is known, if it is denied (BC-30). Nothing is known of the token.
+    pub fn denial(&self, attributes: &Attributes<'_>, known: Known) -> Option<Denial> {
+        if let Some(rules) = self.rules() {
+            let namespaces = self.namespaces.as_deref();
+            let denial = |rule: &Rule| {
+                let certainty = rule.denies(attributes, namespaces)?;
+                let name = || rule.name.to_string();
+                Some(match certainty {
+                    _ if rule.may_except(known) => Denial::UnlessExcepted(name()),
+                    Certainty::NamespaceUnknown => Denial::IfSelected(name()),
+                    Certainty::Known => Denial::Certain,
+                })
+            };
+            // Most subjects are denied nothing, which the index tells at once.
+            if rules.first(attributes, namespaces).is_some() {
+                let mut denials = rules.rules.iter().filter_map(denial);
+                let first = denials.next();
+                return denials.find(|denial| *denial == Denial::Certain).or(first);
+            }
+        }
+        let scope = self.scope.as_ref().filter(|scope| scope.is_scoped(attributes.user))?;
+        scope.denies(attributes, self.graph.as_deref()).map(|_| Denial::UnlessOnNode)
+    }
+
+    /// The names of the rules that deny a request to some, or may: whom they bind plays no part.
+    pub fn rules_about(&self, attributes: &Attributes<'_>) -> Vec<String> {
+        let Some(rules) = self.rules() else { return Vec::new() };
+        let namespaces = self.namespaces.as_deref();
+        let is_about = |rule: &&Rule| {
+            rule.is_about(attributes)
+                && attributes.resource.as_ref().is_none_or(|request| {
+                    rule.is_in_namespace(attributes.verb, request, namespaces).is_some()
+                })
+        };
+        rules.rules.iter().filter(is_about).map(|rule| rule.name.to_string()).collect()
     }
 
     /// Explains a decision.

@@ -27,12 +27,13 @@ use crate::objects::rbac::{LabelSelector, PolicyRule};
 use crate::rbac::matching::{group_matches, resource_matches, url_matches, verb_matches};
 use crate::request::{Attributes, ResourceRequest, User};
 
-pub use self::authorizer::{DenyAuthorizer, LiveRules};
+pub use self::authorizer::{Denial, DenyAuthorizer, LiveRules};
 pub use self::document::{DenyError, MOST_RULES};
 pub use self::escalation::GrantRefusal;
 pub use self::namespaces::Namespaces;
 use self::pattern::Pattern;
 pub use self::scope::NodeScope;
+pub use self::subject::Known;
 use self::subject::{MOST_GROUPS, Subject};
 
 /// Verbs whose answers hold many objects.
@@ -105,6 +106,11 @@ impl Rule {
     fn binds(&self, user: &User) -> bool {
         self.subjects.iter().any(|subject| subject.is(user, true))
             && !self.except.iter().any(|subject| subject.is(user, false))
+    }
+
+    /// Whether the rule may except somebody by what is not known of them.
+    fn may_except(&self, known: Known) -> bool {
+        self.except.iter().any(|subject| subject.may_be(known))
     }
 
     /// Whether the rule speaks of this request in some namespace, whoever makes it.

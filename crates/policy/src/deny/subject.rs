@@ -8,6 +8,15 @@ use crate::request::User;
 /// group and each rule, and whoever asks chooses the groups.
 pub(super) const MOST_GROUPS: usize = 1_000;
 
+/// What is known of a user beside what the request says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Whether this is the user name. If not, any name is possible.
+    pub name: bool,
+    /// Whether these are all groups. If not, any further one is possible.
+    pub groups: bool,
+}
+
 /// Whom a rule binds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
@@ -29,6 +38,14 @@ impl Subject {
                     .and_then(|account| account.split_once(':'))
                     .is_some_and(|(of, account)| namespace.matches(of) && name.matches(account))
             }
+        }
+    }
+
+    /// Whether this may be somebody by what is not known of them.
+    pub(super) fn may_be(&self, known: Known) -> bool {
+        match self {
+            Self::Group(_) => !known.groups,
+            Self::User(_) | Self::ServiceAccount { .. } => !known.name,
         }
     }
 

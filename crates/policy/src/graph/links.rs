@@ -2,18 +2,13 @@
 
 use std::sync::PoisonError;
 
-use super::vertex::{NodeId, VertexId, VertexKind};
+use super::vertex::{VertexId, VertexKind};
 use super::writer::Change;
 
 impl Change<'_> {
     /// Kind, namespace and name of a vertex.
     pub(super) fn key(&self, id: VertexId) -> Option<(VertexKind, String, String)> {
         self.read(id, |shard, index| shard.key(index))
-    }
-
-    /// Returns whether a node reaches a vertex.
-    pub(super) fn is_on(&self, id: VertexId, node: NodeId) -> bool {
-        self.read(id, |shard, index| shard.contains(index, node))
     }
 
     /// All vertices of a kind.
@@ -25,11 +20,6 @@ impl Change<'_> {
                 shard.of_kind(kind).map(|index| VertexId::new(number, index)).collect::<Vec<_>>()
             })
             .collect()
-    }
-
-    /// Returns whether a pod refers to a vertex.
-    pub(super) fn pod_refers_to(&self, pod: VertexId, target: VertexId) -> bool {
-        self.pod_targets_of(pod).contains(&target)
     }
 
     /// The vertices to which a pod refers.

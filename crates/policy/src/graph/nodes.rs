@@ -133,6 +133,18 @@ impl Nodes {
         shard.key(place.index()).map(|(_, _, name)| name)
     }
 
+    /// The names of all nodes with bound objects, in no particular order.
+    pub(super) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            // [`key`] gives every node this kind.
+            let nodes = shard.of_kind(VertexKind::Pod).filter_map(|index| shard.key(index));
+            names.extend(nodes.map(|(_, _, name)| name));
+        }
+        names
+    }
+
     /// The number of nodes with bound objects.
     pub(super) fn len(&self) -> usize {
         self.shards.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner).len()).sum()

@@ -57,7 +57,7 @@ impl NodeAuthorizer {
     }
 }
 
-fn kind_of(group: &str, resource: &str, gates: FeatureGates) -> Option<VertexKind> {
+pub(super) fn kind_of(group: &str, resource: &str, gates: FeatureGates) -> Option<VertexKind> {
     match Branch::of(group, resource, gates)? {
         Branch::ConfigMapsOrSecrets(kind) | Branch::GetOnly(kind) => Some(kind),
         Branch::Endpoints => Some(VertexKind::Endpoints),

@@ -4,6 +4,7 @@
 //! rules (NA-73). The decision is allow or no opinion, never deny and never an error (NA-11).
 
 mod explain;
+mod holders;
 mod static_rules;
 
 use std::sync::Arc;
@@ -18,6 +19,8 @@ use crate::identity::NodeIdentity;
 use crate::objects::rbac::PolicyRule;
 use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::RuleListing;
+
+pub use holders::AllowedNodes;
 
 /// The namespace of node leases (NA-88).
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";

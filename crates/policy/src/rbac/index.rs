@@ -144,6 +144,30 @@ impl RbacIndex {
         self.role(self.roles.find(RoleKey::of(role_ref, namespace)?))
     }
 
+    /// The subjects of the bindings that count for requests in a namespace, once for the ClusterRoleBindings and once for the
+    /// RoleBindings in it (RB-30).
+    pub(super) fn subjects(&self, namespace: &str) -> impl Iterator<Item = &Subjects> {
+        self.scopes_of(namespace).map(|scope| &scope.subjects)
+    }
+
+    /// The bindings that count for requests in a namespace, name somebody, and whose role is missing (RB-33): each once, in no
+    /// particular order.
+    pub fn dangling(&self, namespace: &str) -> impl Iterator<Item = &Bound> {
+        let mut seen = HashSet::new();
+        let bindings = self.scopes_of(namespace).flat_map(|scope| scope.unresolved.bindings());
+        bindings.filter(move |bound| seen.insert(Arc::as_ptr(bound))).map(|bound| &**bound)
+    }
+
+    /// The super-user, if there is one (RB-125).
+    pub fn super_user(&self) -> Option<&str> {
+        self.super_user.as_deref()
+    }
+
+    /// The rules of a role, for decisions.
+    pub(super) fn packed(&self, id: Option<RoleId>) -> Option<&PackedRules> {
+        self.roles.packed(id)
+    }
+
     /// Returns a role by its ID, like [`RbacIndex::role_of`].
     pub(super) fn role(&self, id: Option<RoleId>) -> Option<Role> {
         self.roles.role(id)
@@ -177,9 +201,7 @@ impl RbacIndex {
     /// namespace (RB-30, RB-40). Each is returned once, even if several of its subjects match the user.
     pub(super) fn grants<'a>(&'a self, user: &'a User, namespace: &str) -> impl Iterator<Item = Held<'a>> {
         let mut seen = HashSet::new();
-        [Some(&self.cluster), self.namespace(namespace)]
-            .into_iter()
-            .flatten()
+        self.scopes_of(namespace)
             .flat_map(|scope| self.grants_in(scope, user))
             .filter(move |(bound, _)| seen.insert(Arc::as_ptr(bound)))
     }
@@ -206,6 +228,11 @@ impl RbacIndex {
     /// The bindings of a namespace. Only ClusterRoleBindings apply to a request without one (RB-34, RB-35).
     fn namespace(&self, namespace: &str) -> Option<&Scope> {
         if namespace.is_empty() { None } else { self.namespaces.get(namespace) }
+    }
+
+    /// The ClusterRoleBindings, and the RoleBindings of a namespace.
+    fn scopes_of(&self, namespace: &str) -> impl Iterator<Item = &Scope> {
+        [Some(&self.cluster), self.namespace(namespace)].into_iter().flatten()
     }
 
     fn scopes(&self) -> impl Iterator<Item = &Scope> {

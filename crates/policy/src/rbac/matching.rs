@@ -33,6 +33,15 @@ pub(super) fn rule_allows_by(rule: &impl Lists, attributes: &Attributes<'_>) -> 
         }
 }
 
+/// Returns whether a rule allows a request for a resource if its name is the right one.
+pub(super) fn may_allow_by(rule: &impl Lists, attributes: &Attributes<'_>) -> bool {
+    verb_matches(rule, attributes.verb)
+        && attributes
+            .resource
+            .as_ref()
+            .is_some_and(|request| group_matches(rule, request) && resource_matches(rule, request))
+}
+
 /// RB-10: `*` or exactly the verb.
 pub(crate) fn verb_matches(rule: &impl Lists, verb: &str) -> bool {
     rule.verbs().any(|v| v == ALL.as_bytes() || is_same(v, verb))

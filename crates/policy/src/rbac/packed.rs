@@ -1,6 +1,6 @@
 //! Rules packed for decisions: for most roles a decision reads only one block of 64 bytes.
 
-use super::matching::{Lists, group_matches, resource_matches, rule_allows_by, verb_matches};
+use super::matching::{Lists, may_allow_by, rule_allows_by};
 use super::short::ShortBytes;
 use super::words::{Reader, Words, Writer};
 use crate::objects::rbac::PolicyRule;
@@ -57,13 +57,7 @@ impl PackedRules {
 
     /// Returns whether any of the rules allows a request for a resource if its name is the right one.
     pub(super) fn may_allow(&self, attributes: &Attributes<'_>) -> bool {
-        self.rules().any(|rule| {
-            verb_matches(&rule, attributes.verb)
-                && attributes
-                    .resource
-                    .as_ref()
-                    .is_some_and(|request| group_matches(&rule, request) && resource_matches(&rule, request))
-        })
+        self.rules().any(|rule| may_allow_by(&rule, attributes))
     }
 
     fn rules(&self) -> impl Iterator<Item = PackedRule<'_>> {

@@ -89,6 +89,11 @@ impl Unresolved {
         }
     }
 
+    /// All bindings, once for each of their subjects.
+    pub(super) fn bindings(&self) -> impl Iterator<Item = &Arc<Bound>> {
+        self.users.values().chain(self.groups.values()).flatten()
+    }
+
     /// Returns whether no role is missing.
     pub(super) fn is_empty(&self) -> bool {
         self.users.is_empty() && self.groups.is_empty()

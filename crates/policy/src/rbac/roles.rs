@@ -10,7 +10,7 @@ use super::packed::PackedRules;
 use crate::objects::rbac::{OwnedMetadata, Role, RoleRef};
 
 /// The ID of a role. It is stable while bindings refer to the role, whether it exists or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RoleId(u32);
 
 /// The key of a role: its namespace, which is `None` for a ClusterRole, and its name.

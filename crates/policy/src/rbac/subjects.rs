@@ -49,7 +49,20 @@ impl<'a> Asker<'a> {
     }
 }
 
+impl Subject {
+    /// The name of the user or of the group.
+    pub(super) fn name(&self) -> &str {
+        // It was made of text.
+        str::from_utf8(&self.name).unwrap_or_default()
+    }
+}
+
 impl Subjects {
+    /// All users, and all groups, in no particular order.
+    pub(super) fn all(&self) -> (impl Iterator<Item = &Subject>, impl Iterator<Item = &Subject>) {
+        (self.users.iter().map(|user| &**user), self.groups.iter().map(|group| &**group))
+    }
+
     /// The entries of the user, then of each of the user's groups.
     pub(super) fn of<'a>(&'a self, asker: Asker<'a>) -> impl Iterator<Item = &'a Arc<Subject>> {
         let user = find(&self.users, asker.hash, &asker.user.name);

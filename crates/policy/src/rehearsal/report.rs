@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::example::{Change, Example};
 use super::tally::{Key, NoDecisions, Seen, Tally};
 use super::unknown::Unknown;
-use crate::audit::kubelet_access::Subject;
+use crate::audit::Subject;
 
 /// What was lost before anything in it could be judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -10,7 +10,7 @@ use super::event::AuditEvent;
 use super::example::{Change, Example};
 use super::text::cut;
 use super::unknown::Unknown;
-use crate::audit::kubelet_access::Subject;
+use crate::audit::Subject;
 use crate::chain::Outcome;
 use crate::identity::{NODES_GROUP, NodeIdentity};
 use crate::request::{Attributes, User};

@@ -60,6 +60,49 @@ pub enum Assessment<'a> {
     IfAuthorized(AudienceQuestion<'a>),
 }
 
+/// The resources whose writes by nodes are checked.
+#[derive(Clone, Copy)]
+enum Restricted {
+    CertificateRequests,
+    Claims,
+    CsiNodes,
+    Events,
+    Leases,
+    Nodes,
+    PodCertificates,
+    Pods,
+    Slices,
+    Tokens,
+}
+
+impl Restricted {
+    fn of(group: &str, resource: &str, gates: FeatureGates) -> Option<Self> {
+        Some(match (group, resource) {
+            ("", "nodes") => Self::Nodes,
+            ("", "persistentvolumeclaims") => Self::Claims,
+            ("", "pods") => Self::Pods,
+            ("", "serviceaccounts") => Self::Tokens,
+            ("certificates.k8s.io", "certificatesigningrequests") => Self::CertificateRequests,
+            ("certificates.k8s.io", "podcertificaterequests") => Self::PodCertificates,
+            ("coordination.k8s.io", "leases") => Self::Leases,
+            ("resource.k8s.io", "resourceslices") => Self::Slices,
+            ("storage.k8s.io", "csinodes") => Self::CsiNodes,
+            ("" | "events.k8s.io", "events")
+                if gates.is_on(Feature::PortcullisNodeEventSourceRestriction) =>
+            {
+                Self::Events
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// Whether NodeRestriction checks requests of nodes with this verb, so that it may refuse what authorizers allow (AU-92).
+pub fn may_refuse(verb: &str, group: &str, resource: &str, gates: FeatureGates) -> bool {
+    matches!(verb, "create" | "update" | "patch" | "delete" | "deletecollection")
+        && Restricted::of(group, resource, gates).is_some()
+}
+
 /// The NodeRestriction admission plugin.
 #[derive(Clone, Copy)]
 pub struct NodeRestriction<'a> {
@@ -114,24 +157,20 @@ impl<'a> NodeRestriction<'a> {
         }
         let me = node.name();
         request.require(!me.is_empty(), "the user name names no node")?;
-        match (request.group, request.resource) {
-            ("", "nodes") => nodes::admit(me, request)?,
-            ("", "persistentvolumeclaims") => claims::admit(self.gates, request)?,
-            ("", "pods") => self.admit_pod(me, request)?,
-            ("", "serviceaccounts") => return self.assess_token_request(me, request),
-            ("certificates.k8s.io", "certificatesigningrequests") => {
-                self.admit_certificate_request(me, request)?;
-            }
-            ("certificates.k8s.io", "podcertificaterequests") => self.admit_pod_certificate(me, request)?,
-            ("coordination.k8s.io", "leases") => leases::admit(me, request)?,
-            ("resource.k8s.io", "resourceslices") => slices::admit(me, request)?,
-            ("storage.k8s.io", "csinodes") => csi_nodes::admit(me, request)?,
-            ("" | "events.k8s.io", "events")
-                if self.gates.is_on(Feature::PortcullisNodeEventSourceRestriction) =>
-            {
-                events::admit(me, request)?;
-            }
-            _ => {}
+        let Some(restricted) = Restricted::of(request.group, request.resource, self.gates) else {
+            return Ok(Assessment::Admitted);
+        };
+        match restricted {
+            Restricted::CertificateRequests => self.admit_certificate_request(me, request)?,
+            Restricted::Claims => claims::admit(self.gates, request)?,
+            Restricted::CsiNodes => csi_nodes::admit(me, request)?,
+            Restricted::Events => events::admit(me, request)?,
+            Restricted::Leases => leases::admit(me, request)?,
+            Restricted::Nodes => nodes::admit(me, request)?,
+            Restricted::PodCertificates => self.admit_pod_certificate(me, request)?,
+            Restricted::Pods => self.admit_pod(me, request)?,
+            Restricted::Slices => slices::admit(me, request)?,
+            Restricted::Tokens => return self.assess_token_request(me, request),
         }
         Ok(Assessment::Admitted)
     }

@@ -75,6 +75,7 @@ fn assert_equal(graph: &Graph, world: &World) {
         assert_eq!(graph.related(kind, namespace, name, node), expected, "kept: {question}");
         assert_eq!(again.related(kind, namespace, name, node), expected, "rebuilt: {question}");
         let path = graph.path(kind, namespace, name, node);
+        assert_eq!(graph.paths(kind, namespace, name).remove(node), path, "of all nodes: {question}");
         assert_eq!(path.is_some(), expected, "explained: {question}");
     }
     assert_eq!(graph.size(), again.size(), "nothing is left behind in {world:#?}");

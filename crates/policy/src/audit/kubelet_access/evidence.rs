@@ -6,7 +6,7 @@ use portcullis_apimachinery::target::Target;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Subject;
+use crate::audit::Subject;
 use crate::kubelet_api::{Answer, ENDPOINTS, KubeletRequest, Route, Router, Settings};
 
 /// One use of a permission.

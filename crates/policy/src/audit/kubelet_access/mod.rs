@@ -16,105 +16,11 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::identity::ACCOUNT_PREFIX;
-use crate::objects::rbac;
+use super::Subject;
 
 pub use evidence::{Evidence, Use, Way};
 pub use objects::Objects;
 pub use replacement::{Basis, Replacement, replacements};
-
-/// The holder of a permission. Service accounts are users with special names (RB-21), and are always shown as service
-/// accounts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(tag = "kind")]
-pub enum Subject {
-    /// The members of a group.
-    Group {
-        /// Its name.
-        name: String,
-    },
-    /// A service account.
-    ServiceAccount {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// A user.
-    User {
-        /// The name.
-        name: String,
-    },
-}
-
-impl Subject {
-    /// The subject of a binding; none if it matches nobody (RB-20 to RB-23). The namespace is that of a RoleBinding, and empty for
-    /// a ClusterRoleBinding.
-    pub fn of(subject: &rbac::Subject, binding_namespace: &str) -> Option<Self> {
-        let rbac::Subject { kind, name, namespace, .. } = subject;
-        match kind.as_str() {
-            "User" => Some(Self::of_user(name)),
-            "Group" => Some(Self::Group { name: name.clone() }),
-            "ServiceAccount" => {
-                let namespace = if namespace.is_empty() { binding_namespace } else { namespace };
-                (!namespace.is_empty()).then(|| Self::of_user(&format!("{ACCOUNT_PREFIX}{namespace}:{name}")))
-            }
-            _ => None,
-        }
-    }
-
-    /// The subjects of a binding that match somebody.
-    pub fn all_of(binding: &rbac::Binding) -> impl Iterator<Item = Self> {
-        let namespace = &binding.metadata.namespace;
-        binding.subjects.iter().filter_map(move |subject| Self::of(subject, namespace))
-    }
-
-    /// Creates the subject of a user name: a user or a service account.
-    pub fn of_user(name: &str) -> Self {
-        let account = name.strip_prefix("system:serviceaccount:").and_then(|account| account.split_once(':'));
-        match account {
-            Some((namespace, account))
-                if !namespace.is_empty() && !account.is_empty() && !account.contains(':') =>
-            {
-                Self::ServiceAccount { namespace: namespace.to_owned(), name: account.to_owned() }
-            }
-            _ => Self::User { name: name.to_owned() },
-        }
-    }
-
-    /// Returns whether the subject matches a user of this name and these groups.
-    pub fn means(&self, user: &str, groups: &[String]) -> bool {
-        match self {
-            Self::Group { name } => groups.contains(name),
-            _ => *self == Self::of_user(user),
-        }
-    }
-
-    /// Describes the members of a built-in group of Kubernetes.
-    pub fn meaning(&self) -> Option<&'static str> {
-        let Self::Group { name } = self else { return None };
-        Some(match name.as_str() {
-            "system:authenticated" => "everybody who is logged in",
-            "system:unauthenticated" => "everybody who is not logged in",
-            "system:serviceaccounts" => "every service account",
-            "system:nodes" => "every kubelet",
-            "system:masters" => "everybody with a certificate for this group",
-            name if name.starts_with("system:serviceaccounts:") => "every service account of the namespace",
-            _ => return None,
-        })
-    }
-}
-
-impl fmt::Display for Subject {
-    /// `group/NAME`, `user/NAME`, `serviceaccount/NAMESPACE/NAME`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Group { name } => write!(f, "group/{name}"),
-            Self::ServiceAccount { namespace, name } => write!(f, "serviceaccount/{namespace}/{name}"),
-            Self::User { name } => write!(f, "user/{name}"),
-        }
-    }
-}
 
 /// All holders of `nodes/proxy`, and rules that only appear to grant it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -264,25 +170,6 @@ impl fmt::Display for Note {
             Self::Masters => f.write_str(
                 "group/system:masters is allowed everything by the API server itself, with and without a binding",
             ),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rb_21_service_accounts_are_users_of_a_certain_name() {
-        let account = Subject::ServiceAccount { namespace: "ns".to_owned(), name: "sa".to_owned() };
-        assert_eq!(Subject::of_user("system:serviceaccount:ns:sa"), account);
-        assert!(
-            account.means("system:serviceaccount:ns:sa", &[]) && !account.means("sa", &["sa".to_owned()])
-        );
-        for name in
-            ["sa", "system:serviceaccount:ns", "system:serviceaccount::sa", "system:serviceaccount:ns:a:b"]
-        {
-            assert_eq!(Subject::of_user(name), Subject::User { name: name.to_owned() });
         }
     }
 }

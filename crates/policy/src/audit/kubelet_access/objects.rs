@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Grant, Holder, Note, Report, Subject};
+use super::{Grant, Holder, Note, Report};
+use crate::audit::Subject;
 use crate::objects::Object;
 use crate::objects::rbac::{Binding, PolicyRule, Role};
 use crate::rbac::aggregation;

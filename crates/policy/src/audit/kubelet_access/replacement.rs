@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::{Evidence, Grant, Holder, Report, Subject, Use, Way};
+use super::{Evidence, Grant, Holder, Report, Use, Way};
+use crate::audit::Subject;
+use crate::identity::NODE_USER_PREFIX;
 use crate::kubelet_api::{ENDPOINTS, Effect, Permission};
 use crate::objects::rbac::{PolicyRule, RBAC_GROUP};
 
@@ -160,6 +162,7 @@ fn name(subject: &Subject, taken: &mut BTreeSet<String>) -> String {
     };
     let stem = match subject {
         Subject::Group { name } => format!("kubelet-access:group:{}", part(name)),
+        Subject::Node { name } => format!("kubelet-access:node:{}", part(name)),
         Subject::ServiceAccount { namespace, name } => {
             format!("kubelet-access:serviceaccount:{}:{}", part(namespace), part(name))
         }
@@ -183,6 +186,9 @@ impl Replacement {
         let version = format!("{RBAC_GROUP}/v1");
         let subject = match &self.subject {
             Subject::Group { name } => json!({"apiGroup": RBAC_GROUP, "kind": "Group", "name": name}),
+            Subject::Node { name } => {
+                json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": format!("{NODE_USER_PREFIX}{name}")})
+            }
             Subject::ServiceAccount { namespace, name } => {
                 json!({"kind": "ServiceAccount", "name": name, "namespace": namespace})
             }

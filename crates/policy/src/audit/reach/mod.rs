@@ -21,7 +21,7 @@ use self::closure::Search;
 use self::edges::Edges;
 use self::report::Describe;
 use self::universe::{Universe, VertexType};
-use super::missing::{Missing, Why};
+use super::{Incomplete, Why};
 use super::rights::Grants;
 use super::state::{ItemKind, State};
 use crate::objects::Kind;
@@ -94,9 +94,9 @@ const NEEDED: [(ItemKind, &str, &str); 9] = [
     (ItemKind::Secret, "secrets", "which secrets hold tokens is not known"),
 ];
 
-fn missing(state: &State, direct_alone: bool) -> Vec<Missing> {
+fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
     let needed = NEEDED.iter().take(if direct_alone { 5 } else { NEEDED.len() });
-    let mut missing: Vec<Missing> = needed
+    let mut missing: Vec<Incomplete> = needed
         .filter(|(kind, ..)| !state.has(*kind))
         .map(|(_, input, detail)| not_given(input, detail))
         .collect();
@@ -113,6 +113,6 @@ fn missing(state: &State, direct_alone: bool) -> Vec<Missing> {
     missing
 }
 
-fn not_given(input: &'static str, detail: &str) -> Missing {
-    Missing { input, why: Why::NotGiven, rules: vec!["reach"], detail: detail.to_owned() }
+fn not_given(input: &str, detail: &str) -> Incomplete {
+    Incomplete { input: input.to_owned(), why: Why::NotGiven, rules: vec!["reach"], detail: detail.to_owned() }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::closure::{ClusterAdmin, Search, Step};
 use super::direct::{DirectReach, bytes};
 use super::universe::{Id, Universe, VertexType};
-use crate::audit::missing::Missing;
+use crate::audit::Incomplete;
 use crate::audit::rights::Grants;
 use crate::graph::VertexKind;
 
@@ -133,7 +133,7 @@ pub struct Report {
     /// The nodes, sorted by name.
     pub nodes: Vec<NodeReach>,
     /// What was missing.
-    pub incomplete: Vec<Missing>,
+    pub incomplete: Vec<Incomplete>,
 }
 
 impl DirectLists {

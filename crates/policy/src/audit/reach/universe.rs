@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::super::kubelet_access::Subject;
+use super::super::Subject;
 use super::super::rights::Grants;
 use super::super::state::State;
 use super::direct::DirectReach;
@@ -89,6 +89,7 @@ impl Vertex {
     pub(super) fn of(subject: &Subject) -> Self {
         match subject {
             Subject::ServiceAccount { namespace, name } => Self::new(VertexType::Account, namespace, name),
+            Subject::Node { name } => Self::new(VertexType::User, "", &format!("{NODE_USER_PREFIX}{name}")),
             Subject::User { name } => Self::new(VertexType::User, "", name),
             Subject::Group { name } => Self::new(VertexType::Group, "", name),
         }

@@ -10,10 +10,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 pub use self::asks::{Ask, Verbs};
-use super::kubelet_access::{Objects, Subject};
-use crate::identity::{
-    ACCOUNT_PREFIX, ACCOUNTS, ANONYMOUS, AUTHENTICATED, NODE_USER_PREFIX, NODES_GROUP, UNAUTHENTICATED,
-};
+use super::Subject;
+use super::kubelet_access::Objects;
+use crate::identity::NODE_USER_PREFIX;
 use crate::objects::rbac::{Binding, PolicyRule, Role};
 use crate::rbac::aggregation;
 
@@ -170,27 +169,20 @@ struct RuleSource {
 
 /// The user name, and the groups that the API server gives to a subject (AU-31); its own key first.
 fn keys(subject: &Subject) -> Vec<Key> {
-    let group = |name: &str| Key::Group(name.to_owned());
-    match subject {
-        Subject::ServiceAccount { namespace, name } => vec![
-            Key::User(format!("{ACCOUNT_PREFIX}{namespace}:{name}")),
-            Key::Group(format!("{ACCOUNTS}:{namespace}")),
-            group(ACCOUNTS),
-            group(AUTHENTICATED),
-        ],
-        Subject::User { name } if name == ANONYMOUS => vec![Key::User(name.clone()), group(UNAUTHENTICATED)],
-        Subject::User { name } if name.starts_with(NODE_USER_PREFIX) => {
-            vec![Key::User(name.clone()), group(NODES_GROUP), group(AUTHENTICATED)]
-        }
-        Subject::User { name } => vec![Key::User(name.clone()), group(AUTHENTICATED)],
-        Subject::Group { name } => {
-            let mut keys = vec![group(name)];
-            let of_namespace = name.strip_prefix(ACCOUNTS).is_some_and(|rest| rest.starts_with(':'));
-            keys.extend(of_namespace.then(|| group(ACCOUNTS)));
-            keys.extend((!matches!(&**name, AUTHENTICATED | UNAUTHENTICATED)).then(|| group(AUTHENTICATED)));
-            keys
-        }
-    }
+    let node = match subject {
+        Subject::User { name } => name.strip_prefix(NODE_USER_PREFIX),
+        _ => None,
+    };
+    let user = match node {
+        Some(node) => Subject::Node { name: node.to_owned() }.identity(),
+        None => subject.identity(),
+    };
+    let own = match subject {
+        // The first of its groups.
+        Subject::Group { .. } => None,
+        _ => Some(Key::User(user.name)),
+    };
+    own.into_iter().chain(user.groups.into_iter().map(Key::Group)).collect()
 }
 
 impl Grants {
