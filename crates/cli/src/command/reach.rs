@@ -56,6 +56,10 @@ pub struct ReachArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     paths: usize,
 
+    /// Also name, in JSON and YAML, what nodes reach by themselves and no object has: who can create it chooses what they read
+    #[arg(long)]
+    wide: bool,
+
     /// The time at which bootstrap tokens must be valid, as 2026-01-31T12:00:00Z or 2026-01-31 [default: now]
     #[arg(long, value_name = "TIME")]
     now: Option<String>,
@@ -107,6 +111,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     let wanted = Wanted {
         nodes: args.node.clone(),
         direct_alone: args.direct,
+        absent: args.wide,
         paths: if is_needed { args.paths } else { 0 },
     };
     let is_expired = |expiration: &str| time(expiration).is_ok_and(|end| end <= now);

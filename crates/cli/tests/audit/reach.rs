@@ -193,3 +193,16 @@ fn no_value_of_a_secret_is_in_any_output_au_13() {
         assert!(!format!("{}{}", run.stdout, run.stderr).contains(marker), "{}{}", run.stdout, run.stderr);
     }
 }
+
+#[test]
+fn names_without_an_object_are_told_of_kinds_that_were_given_au_57() {
+    let scratch = Scratch::new();
+    let other = "---\napiVersion: v1\nkind: Secret\nmetadata: {name: other, namespace: shop}\n";
+    for (state, absent) in
+        [(STATE.to_owned(), json!({})), (format!("{STATE}{other}"), json!({"secrets": ["shop/db"]}))]
+    {
+        let state = scratch.write("state.yaml", state);
+        assert_eq!(reach(&state, &["--wide"])["n2"]["absent"], absent);
+        assert!(reach(&state, &[])["n2"].get("absent").is_none());
+    }
+}

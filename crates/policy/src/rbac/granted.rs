@@ -57,7 +57,11 @@ fn is_nameless(attributes: &Attributes<'_>) -> bool {
 impl RbacIndex {
     /// Passes everybody to `take` to whom bindings grant a request, or would for some names; a subject of bindings of both
     /// scopes (RB-30) is passed twice. The user of the request plays no part, and neither does the super-user.
-    pub(crate) fn each_granted<'i>(&'i self, attributes: &Attributes<'_>, mut take: impl FnMut(GrantedTo<'i>)) {
+    pub(crate) fn each_granted<'i>(
+        &'i self,
+        attributes: &Attributes<'_>,
+        mut take: impl FnMut(GrantedTo<'i>),
+    ) {
         let mut tested: HashMap<RoleId, Option<Arc<[GrantingRule]>>> = HashMap::new();
         let mut granting = |role: Option<RoleId>| {
             let test = || granting_rules(self.packed(role)?, attributes);

@@ -86,10 +86,10 @@ impl DirectReach {
         Self { objects: order.iter().filter_map(|old| objects.get(*old).cloned()).collect(), nodes }
     }
 
-    /// The objects of a kind that a node reaches.
-    pub fn list(&self, node: &str, kind: VertexKind) -> impl Iterator<Item = &ReachedObject> {
+    /// The objects that a node reaches.
+    pub fn reached(&self, node: &str) -> impl Iterator<Item = &ReachedObject> {
         let reached = self.nodes.get(node).into_iter().flatten();
-        reached.filter_map(|index| self.objects.get(*index)).filter(move |object| object.0 == kind)
+        reached.filter_map(|index| self.objects.get(*index))
     }
 }
 

@@ -21,9 +21,9 @@ use self::closure::Search;
 use self::edges::Edges;
 use self::report::Describe;
 use self::universe::{Universe, VertexType};
-use super::{Incomplete, Why};
 use super::rights::Grants;
 use super::state::{ItemKind, State};
+use super::{Incomplete, Why};
 use crate::objects::Kind;
 
 /// How much of reach is wanted.
@@ -33,6 +33,8 @@ pub struct Wanted {
     pub nodes: Vec<String>,
     /// Direct reach alone.
     pub direct_alone: bool,
+    /// Also which names have no object (AU-57).
+    pub absent: bool,
     /// How many ways of each type are described.
     pub paths: usize,
 }
@@ -42,12 +44,14 @@ pub fn report(state: &State, wanted: &Wanted, asked: &Asked<'_>) -> Report {
     let direct = DirectReach::of(state);
     let is_wanted = |node: &str| wanted.nodes.is_empty() || wanted.nodes.iter().any(|name| name == node);
     let nodes = direct.nodes.keys().filter(|node| is_wanted(node));
+    let absent = |node: &str| wanted.absent.then(|| report::absent(state, &direct, node));
     let mut report = Report { nodes: Vec::new(), incomplete: missing(state, wanted.direct_alone) };
     if wanted.direct_alone {
         report.nodes.extend(nodes.map(|node| NodeReach {
             node: node.clone(),
             direct: DirectLists::of(&direct, node),
             closure: None,
+            absent: absent(node),
         }));
         return report;
     }
@@ -68,6 +72,7 @@ pub fn report(state: &State, wanted: &Wanted, asked: &Asked<'_>) -> Report {
             node: node.clone(),
             direct: DirectLists::of(&direct, node),
             closure: Some(describe.closure(&search)),
+            absent: absent(node),
         });
     }
     report
@@ -114,5 +119,10 @@ fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
 }
 
 fn not_given(input: &str, detail: &str) -> Incomplete {
-    Incomplete { input: input.to_owned(), why: Why::NotGiven, rules: vec!["reach"], detail: detail.to_owned() }
+    Incomplete {
+        input: input.to_owned(),
+        why: Why::NotGiven,
+        rules: vec!["reach"],
+        detail: detail.to_owned(),
+    }
 }

@@ -1,5 +1,7 @@
 //! The answer of `portcullis reach`: by itself, and in the end.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -8,7 +10,9 @@ use super::direct::{DirectReach, bytes};
 use super::universe::{Id, Universe, VertexType};
 use crate::audit::Incomplete;
 use crate::audit::rights::Grants;
+use crate::audit::state::{ItemKind, State};
 use crate::graph::VertexKind;
+use crate::objects::Kind;
 
 /// What one node reaches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,6 +25,10 @@ pub struct NodeReach {
     /// In the end; none if that was not asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closure: Option<Closure>,
+    /// Of what it reaches by itself, the names without an object, by list (AU-57). Only of kinds of which objects were given; none
+    /// if that was not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absent: Option<BTreeMap<&'static str, Vec<String>>>,
 }
 
 /// What a node reaches by itself: `NAMESPACE/NAME` or `NAME`, each list sorted by bytes (AU-56).
@@ -139,8 +147,7 @@ pub struct Report {
 impl DirectLists {
     pub(super) fn of(direct: &DirectReach, node: &str) -> Self {
         let mut lists = Self::default();
-        let reached = direct.nodes.get(node).into_iter().flatten();
-        for (kind, namespace, name) in reached.filter_map(|index| direct.objects.get(*index)) {
+        for (kind, namespace, name) in direct.reached(node) {
             let list = match kind {
                 VertexKind::ConfigMap => &mut lists.configmaps,
                 VertexKind::PersistentVolume => &mut lists.persistentvolumes,
@@ -157,6 +164,39 @@ impl DirectLists {
         }
         lists
     }
+}
+
+/// The names that a node reaches by itself and that no object has, by list (AU-57).
+pub(super) fn absent(state: &State, direct: &DirectReach, node: &str) -> BTreeMap<&'static str, Vec<String>> {
+    let facts = state.facts();
+    let mut absent = BTreeMap::<&'static str, Vec<String>>::new();
+    for (kind, namespace, name) in direct.reached(node) {
+        let key = || (namespace.clone(), name.clone());
+        let (given, is_there) = match kind {
+            VertexKind::ConfigMap => (ItemKind::ConfigMap, facts.config_maps.contains(&key())),
+            VertexKind::PersistentVolume => {
+                (ItemKind::Decided(Kind::PersistentVolume), facts.volumes.contains(name))
+            }
+            VertexKind::PersistentVolumeClaim => {
+                (ItemKind::Decided(Kind::PersistentVolumeClaim), facts.claims.contains(&key()))
+            }
+            VertexKind::ResourceClaim => (ItemKind::ResourceClaim, facts.resource_claims.contains(&key())),
+            VertexKind::Secret => (ItemKind::Secret, facts.secrets.contains_key(&key())),
+            VertexKind::ServiceAccount => {
+                (ItemKind::Decided(Kind::ServiceAccount), facts.accounts.contains_key(&key()))
+            }
+            // They are in the graph only as objects.
+            VertexKind::Endpoints
+            | VertexKind::Pod
+            | VertexKind::PodCertificateRequest
+            | VertexKind::ResourceSlice
+            | VertexKind::VolumeAttachment => continue,
+        };
+        if state.has(given) && !is_there {
+            absent.entry(kind.resource()).or_default().push(bytes(namespace, name));
+        }
+    }
+    absent
 }
 
 /// Describes what a search found.

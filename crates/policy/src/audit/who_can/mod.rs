@@ -144,8 +144,7 @@ impl<'c> WhoCan<'c> {
                 _ => None,
             })
             .collect();
-        let others: Vec<&Subject> =
-            self.inventory.accounts().filter(|account| !found.has(account)).collect();
+        let others: Vec<&Subject> = self.inventory.accounts().filter(|account| !found.has(account)).collect();
         for account in others {
             let user = account.identity();
             if !self.chain.decide(&Attributes { user: &user, ..*attributes }).is_allow() {
