@@ -12,6 +12,7 @@ pub mod authorization;
 mod backups;
 pub mod bench;
 pub mod bootstrap_flags;
+pub mod cluster_source;
 pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
@@ -28,6 +29,7 @@ mod logging;
 mod memory;
 mod open_files;
 mod progress;
+pub mod question;
 pub mod resource_type;
 mod serving;
 mod signals;
@@ -66,6 +68,7 @@ enum Command {
     Serve(Box<command::serve::ServeArgs>),
     Store(Box<command::store::StoreArgs>),
     Webhook(Box<command::webhook::WebhookArgs>),
+    WhoCan(Box<command::who_can::WhoCanArgs>),
 }
 
 /// Runs the command in the arguments and returns the exit code: 0 yes or success, 1 no or findings, 2 an error in flags
@@ -95,6 +98,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Serve(args) => command::serve::run(args),
         Command::Store(args) => command::store::run(args),
         Command::Webhook(args) => command::webhook::run(args),
+        Command::WhoCan(args) => command::who_can::run(args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -179,14 +179,20 @@ impl Connection {
         self.send(Request::builder().method(method).uri(path), path, body).await
     }
 
-    async fn send(
+    /// Sends one request and returns the response as text, in the form that the request accepts; without one as JSON.
+    ///
+    /// # Errors
+    /// See [`Connection::text`].
+    pub(crate) async fn send(
         &self,
-        request: http::request::Builder,
+        mut request: http::request::Builder,
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> Result<String, CallError> {
         let unreachable = |why: String| CallError::Unreachable { server: self.server(), why };
-        let mut request = request.header(ACCEPT, "application/json");
+        if request.headers_ref().is_none_or(|headers| !headers.contains_key(ACCEPT)) {
+            request = request.header(ACCEPT, "application/json");
+        }
         if let Some((content_type, _)) = body {
             request = request.header(CONTENT_TYPE, content_type);
         }

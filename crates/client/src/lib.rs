@@ -22,6 +22,7 @@ pub mod rbac;
 pub mod refusal;
 pub mod review;
 mod schedule;
+pub mod snapshot;
 pub mod tpm_proxy;
 pub mod watched;
 

@@ -5,13 +5,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
+use portcullis_policy::User;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::identity::add_implied_groups;
-use portcullis_policy::{Attributes, ResourceRequest, User};
 
 use crate::engine_flags::{EngineFlags, load_from};
 use crate::failure::Failure;
-use crate::resource_type::ResourceType;
+use crate::question::QuestionFlags;
 use crate::store_flags::EtcdSourceFlags;
 
 /// Check whether a user may do something, over a snapshot of a cluster
@@ -30,15 +30,8 @@ use crate::store_flags::EtcdSourceFlags;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct CanIArgs {
-    /// get, list, watch, create, update, patch, delete, ...; for a path the HTTP method in lower case
-    verb: String,
-
-    /// TYPE[.GROUP][/NAME], or a path that begins with /
-    #[arg(value_name = "TYPE[/NAME]|/PATH")]
-    what: String,
-
-    /// The name, if it is not given with the type
-    name: Option<String>,
+    #[command(flatten)]
+    question: QuestionFlags,
 
     /// The user to check
     #[arg(long = "as", value_name = "USER")]
@@ -59,18 +52,6 @@ pub struct CanIArgs {
     /// An extra value of the user: KEY=VALUE. Repeatable, also for further values of a key
     #[arg(long = "as-user-extra", value_name = "KEY=VALUE")]
     user_extra: Vec<String>,
-
-    /// The namespace; ignored for cluster-scoped types [default: default]
-    #[arg(short, long)]
-    namespace: Option<String>,
-
-    /// Check all namespaces at once, as for a list of everything
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
-    all_namespaces: bool,
-
-    /// The subresource: status, log, token, ...
-    #[arg(long, default_value = "", hide_default_value = true)]
-    subresource: String,
 
     /// Explain the decision: by which path or rule, or the nearest match and what is missing
     #[arg(long)]
@@ -98,60 +79,16 @@ Examples:
   portcullis can-i --default-policy --as anyone get /version
   portcullis can-i --etcd-servers http://127.0.0.1:2379 --as jane list pods -n shop";
 
-/// The default namespace.
-const DEFAULT_NAMESPACE: &str = "default";
-
-/// The verbs of requests for resources, and those that only RBAC has.
-const RESOURCE_VERBS: &[&str] = &[
-    "*",
-    "approve",
-    "attest",
-    "bind",
-    "create",
-    "delete",
-    "deletecollection",
-    "escalate",
-    "get",
-    "impersonate",
-    "list",
-    "patch",
-    "sign",
-    "update",
-    "use",
-    "watch",
-];
-
-/// The verbs of requests for paths.
-const PATH_VERBS: &[&str] = &["*", "delete", "get", "head", "options", "patch", "post", "put"];
-
-/// Subresources that people write after the type, in the place of the name.
-const SUBRESOURCES: &[&str] = &[
-    "approval",
-    "attach",
-    "binding",
-    "ephemeralcontainers",
-    "eviction",
-    "exec",
-    "finalize",
-    "log",
-    "portforward",
-    "proxy",
-    "resize",
-    "scale",
-    "status",
-    "token",
-];
-
 /// Runs the command.
 ///
 /// # Errors
 /// Flags or objects are invalid, or the question makes no sense.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
-    let target = Target::of(args)?;
+    let question = args.question.read()?;
     let user = user(args)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let engine = load_from(config, &args.engine.state, &args.source, args.quiet)?;
-    let attributes = target.attributes(args, &user);
+    let attributes = question.attributes(&user);
     let outcome = engine.chain().decide(&attributes);
     let allowed = outcome.is_allow();
     if !args.quiet {
@@ -198,92 +135,4 @@ fn extra(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, Failure> {
         extra.entry(key.to_lowercase()).or_default().push(value.to_owned());
     }
     Ok(extra)
-}
-
-/// The target of the check.
-enum Target {
-    Path(String),
-    Resource { kind: ResourceType, name: String, namespace: String },
-}
-
-impl Target {
-    fn of(args: &CanIArgs) -> Result<Self, Failure> {
-        if args.what.starts_with('/') {
-            if args.name.is_some() || !args.subresource.is_empty() {
-                return Err(Failure::input("a path has neither a name nor a subresource"));
-            }
-            warn_of_verb(args, PATH_VERBS);
-            return Ok(Self::Path(args.what.clone()));
-        }
-        let (word, name) = match (args.what.split_once('/'), &args.name) {
-            (Some((word, "")), None) => {
-                return Err(Failure::input(format_args!(
-                    "the name after {word}/ is empty: give one, or leave the slash out"
-                )));
-            }
-            (Some((_, in_type)), Some(beside)) => {
-                return Err(Failure::input(format_args!(
-                    "two names, {in_type:?} and {beside:?}: give one (for a subresource use --subresource)"
-                )));
-            }
-            (Some((word, name)), None) => (word, name.to_owned()),
-            (None, name) => (&*args.what, name.clone().unwrap_or_default()),
-        };
-        if word.is_empty() {
-            return Err(Failure::input(
-                "the resource type is empty: write VERB TYPE, for instance: get pods",
-            ));
-        }
-        let kind = ResourceType::of(word);
-        warn_of_verb(args, RESOURCE_VERBS);
-        if kind.namespaced.is_none() && word != "*" {
-            eprintln!(
-                "warning: unknown resource type {word:?}; using {:?} of API group {:?}",
-                kind.resource, kind.group
-            );
-        }
-        if kind.namespaced == Some(false) && args.namespace.is_some() {
-            eprintln!("warning: {} are cluster-scoped: --namespace is ignored", kind.resource);
-        }
-        if args.subresource.is_empty() && SUBRESOURCES.contains(&&*name) {
-            eprintln!(
-                "warning: this checks an object named {name:?}; for the subresource use --subresource {name}"
-            );
-        }
-        let namespace = match kind.namespaced {
-            _ if args.all_namespaces => String::new(),
-            // AC-29: for namespaces the API server uses the name as the namespace too.
-            Some(false) if kind.is_namespaces() => name.clone(),
-            Some(false) => String::new(),
-            _ => args.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
-        };
-        Ok(Self::Resource { kind, name, namespace })
-    }
-
-    fn attributes<'a>(&'a self, args: &'a CanIArgs, user: &'a User) -> Attributes<'a> {
-        match self {
-            Self::Path(path) => Attributes { user, verb: &args.verb, path, resource: None },
-            Self::Resource { kind, name, namespace } => Attributes {
-                user,
-                verb: &args.verb,
-                path: "",
-                resource: Some(ResourceRequest {
-                    namespace,
-                    group: &kind.group,
-                    version: "*",
-                    resource: &kind.resource,
-                    subresource: &args.subresource,
-                    name,
-                    ..ResourceRequest::default()
-                }),
-            },
-        }
-    }
-}
-
-/// Warns about an unknown verb, which nobody is allowed to use, so the answer may be misleading.
-fn warn_of_verb(args: &CanIArgs, known: &[&str]) {
-    if !known.contains(&&*args.verb) {
-        eprintln!("warning: unknown verb {:?}; known verbs are {}", args.verb, known.join(", "));
-    }
 }

@@ -15,3 +15,4 @@ pub mod review;
 pub mod serve;
 pub mod store;
 pub mod webhook;
+pub mod who_can;

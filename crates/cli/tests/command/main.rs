@@ -17,3 +17,4 @@ mod review;
 mod state;
 mod support;
 mod vectors;
+mod who_can;

@@ -30,30 +30,35 @@ const PLACES: [(Kind, &str, &[&str], &str, bool); 14] = [
 ];
 
 /// The place of a kind.
-pub(super) struct Place {
+pub(crate) struct Place {
     group: &'static str,
     versions: &'static [&'static str],
     plural: &'static str,
     /// Whether decisions use nothing but the metadata (BC-20).
-    pub(super) metadata_only: bool,
+    pub(crate) metadata_only: bool,
 }
 
 impl Place {
-    pub(super) fn of(kind: Kind) -> Option<Self> {
+    pub(crate) fn of(kind: Kind) -> Option<Self> {
         let (_, group, versions, plural, metadata_only) = PLACES.into_iter().find(|place| place.0 == kind)?;
         Some(Self { group, versions, plural, metadata_only })
     }
 
     /// The resource in a version. Numbers beyond the last version begin with the first one again.
-    pub(super) fn resource(&self, number: usize) -> Resource {
+    pub(crate) fn resource(&self, number: usize) -> Resource {
         let version = number.checked_rem(self.versions.len()).and_then(|at| self.versions.get(at));
         Resource::new(self.group, version.unwrap_or(&"v1"), self.plural)
     }
 
     /// Whether all versions were tried after so many failed.
-    pub(super) fn is_absent(&self, failed: usize) -> bool {
+    pub(crate) fn is_absent(&self, failed: usize) -> bool {
         failed >= self.versions.len()
     }
+}
+
+/// Whether clusters may lack the API of a kind.
+pub(crate) fn is_optional(kind: Kind) -> bool {
+    matches!(kind, Kind::PodCertificateRequest | Kind::ResourceSlice)
 }
 
 /// The API group and the plural name of a kind.

@@ -4,7 +4,7 @@
 //! as new as a request. Secrets and config maps are never read, and nothing is ever written.
 
 mod follower;
-mod kinds;
+pub(crate) mod kinds;
 mod newest;
 mod source;
 mod state;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use portcullis_policy::objects::Kind;
 
-use super::kinds::Place;
+use super::kinds::{Place, is_optional};
 use crate::connect::Connection;
 use crate::watched::{Event, Form, Texts};
 
@@ -86,9 +86,4 @@ impl Source for ApiSource {
             return News { event, revision: self.texts.revision(), newest: self.texts.newest() };
         }
     }
-}
-
-/// Whether clusters may lack the API of a kind.
-fn is_optional(kind: Kind) -> bool {
-    matches!(kind, Kind::PodCertificateRequest | Kind::ResourceSlice)
 }

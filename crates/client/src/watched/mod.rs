@@ -243,7 +243,7 @@ impl Texts {
 
 /// Returns the delay after this many failures: exponential backoff, reduced by up to a half at random, so that clients
 /// of a failed server do not all reconnect at once.
-fn delay(failures: u32, chance: f64) -> Duration {
+pub(crate) fn delay(failures: u32, chance: f64) -> Duration {
     let full = FIRST_DELAY.saturating_mul(1 << failures.min(10)).min(LONGEST_DELAY);
     full.mul_f64(1.0 - chance / 2.0)
 }

@@ -1,21 +1,19 @@
 //! `portcullis audit kubelet-access`: lists the holders of `nodes/proxy`, and sufficient replacements.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use http::Method;
-use portcullis_client::{Connection, Resource};
 use portcullis_policy::audit::kubelet_access::{Evidence, Objects, replacements};
 use portcullis_policy::features::FeatureGates;
 use portcullis_policy::kubelet_api::Settings;
+use portcullis_policy::objects::Kind;
 use portcullis_policy::rbac::default_policy;
-use portcullis_server::state::{self, Format, Loader};
 use serde_json::Value;
 
 use super::print;
-use crate::engine_flags::{runtime, tell, threads};
+use crate::cluster_source::{ClusterFlags, ClusterSource};
 use crate::failure::Failure;
 use crate::lines::Lines;
 use crate::store_flags::EtcdSourceFlags;
@@ -42,13 +40,8 @@ pub(super) struct KubeletAccessArgs {
     #[arg(long, value_name = "FILE|DIR", conflicts_with = "etcd_servers")]
     state: Vec<PathBuf>,
 
-    /// The kubeconfig of the cluster, whose roles and bindings are read [default: as kubectl]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "etcd_servers"])]
-    kubeconfig: Option<PathBuf>,
-
-    /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["state", "etcd_servers"])]
-    context: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterFlags,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long)]
@@ -103,6 +96,11 @@ Examples:
   portcullis audit kubelet-access --state rbac.json --ignore-group system:masters --ignore-role system:kubelet-api-admin
   portcullis audit kubelet-access --state rbac.json --access-log guard.jsonl -o yaml | kubectl apply -f -";
 
+/// The kinds that the audit reads.
+const KINDS: [Kind; 4] = [Kind::ClusterRole, Kind::ClusterRoleBinding, Kind::Role, Kind::RoleBinding];
+/// The name of the audit in lists of what is incomplete.
+const RULE: &str = "kubelet-access";
+
 /// Runs the command.
 ///
 /// # Errors
@@ -136,37 +134,13 @@ fn objects(args: &KubeletAccessArgs) -> Result<(Objects, Option<u64>), Failure> 
         objects.take(object);
         Ok(())
     };
-    let decided = runtime()?.block_on(async {
-        let Some(content) = args.source.content().await? else { return Ok::<_, Failure>(None) };
-        Ok(Some(content.decided(&mut sink).await?))
-    })?;
-    if let Some(decided) = &decided {
-        tell(decided, &args.source, false);
-    } else if args.state.is_empty() {
-        let mut loader = Loader::new(threads(), &mut sink);
-        for (list, text) in read_cluster(args)? {
-            loader.text(Path::new(&list), Format::Json, &text).map_err(Failure::unreachable)?;
-        }
-    } else {
-        state::load(&args.state, threads(), &mut sink).map_err(Failure::input)?;
+    let source = ClusterSource { state: &args.state, etcd: &args.source, cluster: &args.cluster };
+    let reading = source.read(&KINDS.into(), &[RULE], &mut sink)?;
+    // What etcd has and cannot be used was told; a list that a cluster does not give may hold anything.
+    match reading.incomplete.first().filter(|_| reading.revision.is_none()) {
+        Some(missing) => Err(Failure::unreachable(&missing.detail)),
+        None => Ok((objects, reading.revision)),
     }
-    Ok((objects, decided.map(|decided| decided.revision)))
-}
-
-/// Reads the roles and bindings of a cluster: the path of each list, and its text.
-fn read_cluster(args: &KubeletAccessArgs) -> Result<Vec<(String, String)>, Failure> {
-    runtime()?.block_on(async {
-        let connection = Connection::infer(args.kubeconfig.as_deref(), args.context.as_deref())
-            .await
-            .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))?;
-        let mut lists = Vec::new();
-        for plural in ["clusterroles", "clusterrolebindings", "roles", "rolebindings"] {
-            let path = Resource::new("rbac.authorization.k8s.io", "v1", plural).path();
-            let text = connection.text(Method::GET, &path, None).await.map_err(Failure::unreachable)?;
-            lists.push((format!("{}{path}", connection.server()), text));
-        }
-        Ok(lists)
-    })
 }
 
 /// Reads the logs; none without a log.

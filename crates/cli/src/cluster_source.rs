@@ -1,0 +1,144 @@
+//! Where commands that look at a cluster read its objects: files, etcd, or the cluster itself (AU-9). Nothing is written (AU-10).
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use clap::Args;
+use portcullis_client::feed::resource_of;
+use portcullis_client::snapshot::{self, Listed};
+use portcullis_client::{CallError, Connection};
+use portcullis_policy::audit::{Incomplete, Why};
+use portcullis_policy::objects::{Kind, Object};
+use portcullis_server::registry::content::Unreadable;
+use portcullis_server::state;
+
+use crate::engine_flags::{runtime, tell, threads};
+use crate::failure::Failure;
+use crate::store_flags::EtcdSourceFlags;
+
+/// The cluster that is read where neither files nor an etcd are named.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterFlags {
+    /// The kubeconfig of the cluster, whose objects are read without --state [default: as kubectl]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "etcd_servers"])]
+    kubeconfig: Option<PathBuf>,
+
+    /// The context of the kubeconfig
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["state", "etcd_servers"])]
+    context: Option<String>,
+}
+
+/// Where objects are read: from these files; without files, from the etcd; without either, from the cluster.
+#[derive(Clone, Copy)]
+pub(crate) struct ClusterSource<'f> {
+    pub(crate) state: &'f [PathBuf],
+    pub(crate) etcd: &'f EtcdSourceFlags,
+    pub(crate) cluster: &'f ClusterFlags,
+}
+
+/// What was read beside the objects.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// The revision of all objects, if they are those of etcd.
+    pub(crate) revision: Option<u64>,
+    /// Whether a kind without objects may only not have been given (AU-23).
+    pub(crate) is_of_files: bool,
+    /// What could not be read (AU-21). The ids of rules are those of the caller.
+    pub(crate) incomplete: Vec<Incomplete>,
+}
+
+/// Receives objects, or returns why one cannot be used.
+type Take<'t> = dyn FnMut(Object<'_>) -> Result<(), String> + Send + 't;
+
+impl ClusterSource<'_> {
+    /// Passes objects to `take`: of files and of etcd all that decisions use, of a cluster those of these kinds. `rules` are the
+    /// rules that depend on them (AU-21).
+    ///
+    /// # Errors
+    /// Two sources are named; a file is invalid, as in [`state::load`]; or etcd or the cluster cannot be reached.
+    pub(crate) fn read(
+        &self,
+        kinds: &BTreeSet<Kind>,
+        rules: &[&'static str],
+        take: &mut Take<'_>,
+    ) -> Result<Reading, Failure> {
+        if self.etcd.etcd.is_given() && !self.state.is_empty() {
+            return Err(Failure::input("--state and --etcd-servers name two states: leave one of them out"));
+        }
+        if let Some(reading) = self.read_etcd(rules, take)? {
+            return Ok(reading);
+        }
+        if self.state.is_empty() {
+            return self.read_cluster(kinds, rules, take);
+        }
+        state::load(self.state, threads(), take).map_err(Failure::input)?;
+        Ok(Reading { is_of_files: true, ..Reading::default() })
+    }
+
+    /// Reads the etcd that the flags name, if they name one. What cannot be used is told at once.
+    fn read_etcd(&self, rules: &[&'static str], take: &mut Take<'_>) -> Result<Option<Reading>, Failure> {
+        let decided = runtime()?.block_on(async {
+            let Some(content) = self.etcd.content().await? else { return Ok::<_, Failure>(None) };
+            Ok(Some(content.decided(take).await?))
+        })?;
+        let Some(decided) = decided else { return Ok(None) };
+        tell(&decided, self.etcd, false);
+        let unusable = |unreadable: &Unreadable| Incomplete {
+            input: unreadable.key.clone(),
+            why: Why::Undecodable,
+            rules: rules.to_vec(),
+            detail: format!("the value of {} {}", unreadable.key, unreadable.why),
+        };
+        let incomplete = decided.unusable.iter().map(unusable).collect();
+        Ok(Some(Reading { revision: Some(decided.revision), is_of_files: false, incomplete }))
+    }
+
+    fn read_cluster(
+        &self,
+        kinds: &BTreeSet<Kind>,
+        rules: &[&'static str],
+        take: &mut Take<'_>,
+    ) -> Result<Reading, Failure> {
+        let lists = runtime()?.block_on(async {
+            let ClusterFlags { kubeconfig, context } = self.cluster;
+            let connection = Connection::infer(kubeconfig.as_deref(), context.as_deref())
+                .await
+                .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))?;
+            Ok::<_, Failure>(snapshot::read(&connection, kinds.iter().copied()).await)
+        })?;
+        let mut incomplete = Vec::new();
+        for Listed { kind, objects } in lists {
+            let mut lacks = |why, detail| {
+                let input = resource_of(kind).1.to_owned();
+                incomplete.push(Incomplete { input, why, rules: rules.to_vec(), detail });
+            };
+            match objects {
+                Ok(objects) => {
+                    let faults: Vec<String> =
+                        objects.iter().filter_map(|object| use_object(kind, object, take).err()).collect();
+                    if let Some(first) = faults.first() {
+                        lacks(
+                            Why::Undecodable,
+                            format!("{} cannot be used; the first: {first}", faults.len()),
+                        );
+                    }
+                }
+                Err(error @ CallError::Unreachable { .. }) => return Err(Failure::unreachable(error)),
+                Err(error) => {
+                    let is_refused = matches!(error.code(), Some(401 | 403));
+                    lacks(if is_refused { Why::Refused } else { Why::Failed }, error.to_string());
+                }
+            }
+        }
+        Ok(Reading { incomplete, ..Reading::default() })
+    }
+}
+
+fn use_object(kind: Kind, json: &[u8], take: &mut Take<'_>) -> Result<(), String> {
+    let text = std::str::from_utf8(json).map_err(|error| format!("a {kind} is not UTF-8: {error}"))?;
+    let object = Object::parse(kind, text).map_err(|error| format!("a {kind} cannot be read: {error}"))?;
+    let (namespace, name) = object.key();
+    let whose = format!("{kind} {namespace}/{name}");
+    take(object).map_err(|why| format!("{whose}: {why}"))
+}
