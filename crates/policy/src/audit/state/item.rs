@@ -16,7 +16,7 @@ pub enum ItemKind {
     ResourceClaim,
     /// A Secret, without its values (AU-13).
     Secret,
-    /// A workload, by its place in [`WORKLOADS`].
+    /// A workload.
     Workload(WorkloadKind),
 }
 
