@@ -184,7 +184,7 @@ const WHO: [&str; 8] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     /// Who is listed is allowed it with the groups that an API server gives everybody, and who is left out is denied it whatever
     /// further groups they are in.

@@ -172,7 +172,7 @@ fn requests() -> Vec<(&'static str, &'static str, Option<ResourceRequest<'static
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
     fn who_can_is_whom_the_chain_allows_it_asked_alone_au_162(
@@ -216,7 +216,9 @@ proptest! {
                 continue;
             };
             let mut limited = BTreeMap::new();
-            for (name, user) in named().into_iter().filter(|(_, user)| !allows(user)) {
+            // Group system:nodes may be listed already, because every node can.
+            let others = named().into_iter().filter(|(name, user)| !found.contains(name) && !allows(user));
+            for (name, user) in others {
                 let could = |name: &&&str| {
                     let resource = Some(ResourceRequest { name, ..request });
                     chain.decide(&Attributes { user: &user, verb, path, resource }).is_allow()
