@@ -132,6 +132,60 @@ fn a_path_names_every_edge_and_the_rule_that_makes_it_au_66() {
 }
 
 #[test]
+fn all_of_a_namespace_is_not_all_of_the_cluster_au_66() {
+    let scratch = Scratch::new();
+    // The only secrets are those of one namespace, and the right is for that namespace alone.
+    let bound = STATE.replace(
+        "kind: ClusterRoleBinding\nmetadata: {name: agents}",
+        "kind: RoleBinding\nmetadata: {name: agents, namespace: shop}",
+    );
+    assert_ne!(bound, STATE);
+    let state = scratch.write("state.yaml", bound);
+    let secrets = &reach(&state, &[])["n1"]["closure"]["counts"]["secrets"];
+    assert_eq!(secrets, &json!({"count": 1, "namespaces": ["shop"]}));
+}
+
+/// An account that may create volumes, and pods in a namespace in which there is nothing and which keeps them from nodes.
+const VOLUMES: &str = r#"
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: empty, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: volumes}
+rules: [{apiGroups: [""], resources: [persistentvolumes], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: volumes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: volumes}
+subjects: [{kind: ServiceAccount, name: agent, namespace: ops}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: deployer}
+rules: [{apiGroups: [apps], resources: [deployments], verbs: [create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: deployer, namespace: empty}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: deployer}
+subjects: [{kind: ServiceAccount, name: agent, namespace: ops}]
+"#;
+
+#[test]
+fn who_creates_volumes_and_pods_anywhere_reads_every_secret_au_62() {
+    let scratch = Scratch::new();
+    let (pods, _) = STATE.split_once("---\napiVersion: rbac").unwrap();
+    let state = scratch.write("state.yaml", format!("{pods}{VOLUMES}"));
+    let paths = reach(&state, &["--node", "n1"])["n1"]["closure"]["paths"].clone();
+    let to_secret = paths.as_array().unwrap().iter().find(|path| path["to"] == "secret/shop/db").unwrap();
+    assert_eq!(to_secret["edges"][1]["id"], "E27");
+}
+
+#[test]
 fn the_order_of_the_objects_changes_no_byte_au_131() {
     let scratch = Scratch::new();
     let mut documents: Vec<&str> = STATE.split("---\n").collect();

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::super::rights::GrantId;
-use super::edges::{Edge, Edges, Span, To, creates_pods_somewhere};
-use super::universe::{Id, Universe, VertexType};
+use super::edges::{Edges, Leaving, To};
+use super::universe::{Id, NamespaceId, Universe, VertexType};
 
 /// Whether a node leads to everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,7 +44,7 @@ pub(super) struct Search<'e, 'a> {
     edges: &'e Edges<'a>,
     admin: Id,
     with_claims: Vec<Id>,
-    made: HashMap<Id, (Vec<Edge>, bool)>,
+    made: HashMap<Id, Leaving>,
     /// The number of the current search.
     run: u32,
     /// For each vertex, the last search that found it, and the last step of it there.
@@ -147,13 +147,9 @@ impl<'e, 'a> Search<'e, 'a> {
             let mut conditional: Option<Step> = None;
             for from in &frontier {
                 let edges = self.edges;
-                let (of_vertex, creates) = self.made.entry(*from).or_insert_with(|| {
-                    let made = edges.of(*from);
-                    let creates = creates_pods_somewhere(&made);
-                    (made, creates)
-                });
-                for edge in of_vertex.iter().filter(|edge| edge.number != NEW_VOLUME || has_claim || *creates)
-                {
+                let leaving = self.made.entry(*from).or_insert_with(|| edges.of(*from));
+                let holds = |number| number != NEW_VOLUME || has_claim || leaving.creates_pods;
+                for edge in leaving.edges.iter().filter(|edge| holds(edge.number)) {
                     let step = (edge.number, *from, edge.grant);
                     match &edge.to {
                         To::One(_) if edge.number == CONDITIONAL => {
@@ -224,8 +220,13 @@ impl<'e, 'a> Search<'e, 'a> {
 }
 
 impl Found {
-    /// Whether all vertices of a range were reached at once.
-    pub(super) fn has_set(&self, range: &std::ops::Range<Id>) -> bool {
-        !range.is_empty() && self.sets.contains(&To::Range(Span(range.start, range.end)))
+    /// Whether all vertices of a type were reached as such, and else the namespaces of which all were.
+    pub(super) fn wholes(&self, kind: VertexType) -> (bool, impl Iterator<Item = NamespaceId>) {
+        let is_all = self.sets.contains(&To::All(kind, None));
+        let namespaces = self.sets.iter().filter_map(move |set| match set {
+            To::All(of, namespace) if *of == kind && !is_all => *namespace,
+            _ => None,
+        });
+        (is_all, namespaces)
     }
 }

@@ -253,17 +253,8 @@ impl Describe<'_> {
     }
 
     fn count(&self, search: &Search<'_, '_>, kind: VertexType, count: usize) -> Names {
-        let is_whole = |namespace: Option<&str>| {
-            let range = self.universe.range(kind, namespace);
-            search.found().has_set(&range)
-        };
-        let all = is_whole(None);
-        let namespaces = if all {
-            Vec::new()
-        } else {
-            let all = self.universe.namespaces().iter();
-            all.filter(|namespace| is_whole(Some(namespace))).cloned().collect()
-        };
+        let (all, namespaces) = search.found().wholes(kind);
+        let namespaces = namespaces.map(|namespace| self.universe.namespace(namespace).to_owned()).collect();
         Names { count, all, namespaces }
     }
 

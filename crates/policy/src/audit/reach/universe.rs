@@ -121,13 +121,17 @@ impl std::fmt::Display for Vertex {
 
 /// The number of a vertex.
 pub(super) type Id = u32;
+/// The number of a namespace: its place among all, sorted.
+pub(super) type NamespaceId = u32;
 
 /// All vertices, sorted. A vertex's number is its place.
 #[derive(Debug)]
 pub(super) struct Universe {
     vertices: Vec<Vertex>,
-    /// Every namespace that is known: as an object, or because there is something in it.
-    namespaces: BTreeSet<String>,
+    /// Every namespace that is known, as an object or because there is something in it; sorted.
+    namespaces: Vec<String>,
+    /// All vertices by type, then by name.
+    by_name: Vec<Id>,
     by_type: BTreeMap<VertexType, Range<Id>>,
 }
 
@@ -198,7 +202,9 @@ impl Universe {
         for (id, vertex) in (0..).zip(&vertices) {
             by_type.entry(vertex.kind).or_insert(id..id).end = id + 1;
         }
-        Self { vertices, namespaces, by_type }
+        let mut by_name: Vec<Id> = (0..).zip(&vertices).map(|(id, _)| id).collect();
+        by_name.sort_by_key(|id| vertices.get(*id as usize).map(|vertex| (vertex.kind, &*vertex.name)));
+        Self { namespaces: namespaces.into_iter().collect(), by_name, vertices, by_type }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -209,8 +215,19 @@ impl Universe {
         self.vertices.get(id as usize)
     }
 
-    pub(super) fn namespaces(&self) -> &BTreeSet<String> {
+    pub(super) fn namespaces(&self) -> &[String] {
         &self.namespaces
+    }
+
+    /// The name of a namespace by its number.
+    pub(super) fn namespace(&self, id: NamespaceId) -> &str {
+        self.namespaces.get(id as usize).map(String::as_str).unwrap_or_default()
+    }
+
+    /// The number of a namespace.
+    pub(super) fn namespace_id(&self, name: &str) -> Option<NamespaceId> {
+        let place = self.namespaces.binary_search_by(|known| known.as_str().cmp(name)).ok()?;
+        NamespaceId::try_from(place).ok()
     }
 
     /// The number of a vertex, if there is one.
@@ -238,18 +255,19 @@ impl Universe {
     /// The vertices of these names, in one namespace or everywhere: names that the state knows, as objects or by references
     /// (AU-61).
     pub(super) fn named(&self, kind: VertexType, namespace: Option<&str>, names: &[String]) -> Vec<Id> {
-        let find =
-            |namespace: &str| names.iter().filter_map(|name| self.find(kind, namespace, name)).collect();
         match namespace {
-            Some(namespace) => find(namespace),
-            None => {
-                let cluster: Vec<Id> = find("");
-                cluster
-                    .into_iter()
-                    .chain(self.namespaces.iter().flat_map(|namespace| find(namespace)))
-                    .collect()
-            }
+            Some(namespace) => names.iter().filter_map(|name| self.find(kind, namespace, name)).collect(),
+            None => names.iter().flat_map(|name| self.everywhere(kind, name)).copied().collect(),
         }
+    }
+
+    /// The vertices of a name, in whatever namespace.
+    fn everywhere(&self, kind: VertexType, name: &str) -> &[Id] {
+        let order =
+            |id: &Id| self.get(*id).map(|vertex| (vertex.kind, &*vertex.name)).cmp(&Some((kind, name)));
+        let start = self.by_name.partition_point(|id| order(id).is_lt());
+        let end = self.by_name.partition_point(|id| order(id).is_le());
+        self.by_name.get(start..end).unwrap_or_default()
     }
 
     fn of_type(&self, kind: VertexType) -> Range<Id> {

@@ -42,7 +42,7 @@ pub struct Grant<'a> {
 pub enum Names {
     /// To none: it holds for every name, and for requests without one.
     Free,
-    /// To these.
+    /// To these; sorted.
     Only(Arc<[String]>),
 }
 
@@ -51,7 +51,7 @@ impl Names {
     pub fn hold_for(&self, name: &str) -> bool {
         match self {
             Self::Free => true,
-            Self::Only(names) => names.iter().any(|listed| listed == name),
+            Self::Only(names) => names.binary_search_by(|listed| listed.as_str().cmp(name)).is_ok(),
         }
     }
 
@@ -92,8 +92,6 @@ pub struct Rights {
     held: Vec<Held>,
     /// A grant of everything (AU-36).
     pub full: Option<GrantId>,
-    /// A grant, bound to the identity's own name for the whole cluster, that is for programs which talk to kubelets (E20).
-    pub talks_to_kubelets: Option<GrantId>,
     /// A ClusterRoleBinding to an aggregated role.
     pub aggregated: Option<GrantId>,
 }
@@ -239,15 +237,26 @@ impl Grants {
     /// All rights of an identity that lead further.
     pub fn of(&self, subject: &Subject) -> Rights {
         let mut rights = Rights::default();
-        for (place, key) in keys(subject).iter().enumerate() {
-            for binding in self.by_subject.get(key).into_iter().flatten() {
-                self.add(*binding, place == 0, &mut rights);
+        for key in keys(subject) {
+            for binding in self.by_subject.get(&key).into_iter().flatten() {
+                self.add(*binding, &mut rights);
             }
         }
         rights
     }
 
-    fn add(&self, binding: u32, is_own: bool, rights: &mut Rights) {
+    /// A grant, bound to the subject's own name for the whole cluster, that is for programs which talk to kubelets (E20).
+    pub fn talks_to_kubelets(&self, subject: &Subject) -> Option<GrantId> {
+        let own = keys(subject).into_iter().next()?;
+        let bindings = self.by_subject.get(&own).into_iter().flatten();
+        let grants = bindings.filter_map(|binding| {
+            let bound = self.bindings.get(*binding as usize).filter(|bound| bound.namespace.is_none())?;
+            Some(GrantId { binding: *binding, rule: bound.role.as_ref()?.talks_to_kubelets? })
+        });
+        grants.min()
+    }
+
+    fn add(&self, binding: u32, rights: &mut Rights) {
         let Some(bound) = self.bindings.get(binding as usize) else { return };
         let Some(role) = &bound.role else { return };
         let grant = |rule: u32| GrantId { binding, rule };
@@ -257,9 +266,6 @@ impl Grants {
         if bound.namespace.is_none() {
             first(&mut rights.full, role.full);
             first(&mut rights.aggregated, role.is_aggregated.then_some(0));
-            if is_own {
-                first(&mut rights.talks_to_kubelets, role.talks_to_kubelets);
-            }
         }
         rights.held.extend(role.held.iter().map(|(rule, ask, verbs, names)| Held {
             ask: *ask,
@@ -370,7 +376,12 @@ impl Compiled {
         self.rules.push(RuleSource { index, from: sources(rule) });
         let names = match rule.resource_names.as_slice() {
             [] => Names::Free,
-            names => Names::Only(names.into()),
+            names => {
+                let mut names = names.to_vec();
+                names.sort_unstable();
+                names.dedup();
+                Names::Only(names.into())
+            }
         };
         self.held.extend(asks.into_iter().map(|ask| (number, ask, verbs, names.clone())));
         if is_full {

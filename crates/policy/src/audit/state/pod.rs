@@ -60,7 +60,7 @@ pub struct Template {
 pub struct Tolerations(Vec<[String; 4]>);
 
 /// A taint of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeTaint {
     /// The key.
     pub key: String,

@@ -1,0 +1,298 @@
+//! The edges of the closure (AU-62): what each vertex leads to.
+//!
+//! An edge may lead to a set of vertices, so that a right over a whole cluster is one edge and not one for each object. What nodes,
+//! pods and secrets lead to is here; what subjects lead to by their rights is in `rights`.
+
+mod rights;
+mod shared;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use self::rights::Rightful;
+use self::shared::{Shared, of_template};
+use super::direct::DirectReach;
+use super::universe::{Id, NamespaceId, Universe, Vertex, VertexType};
+use crate::audit::rights::{GrantId, Grants, Verbs};
+use crate::audit::state::{NodeTaint, PodFacts, State, Template};
+use crate::graph::VertexKind;
+use crate::identity::NODE_USER_PREFIX;
+
+/// Where an edge leads.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum To {
+    One(Id),
+    /// All vertices of a type, in one namespace or everywhere.
+    All(VertexType, Option<NamespaceId>),
+    /// A list of vertices, by its number in [`Shared`].
+    List(usize),
+}
+
+/// An edge: its number in the rules (E1 to E31), where it leads, and the grant that makes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Edge {
+    pub(super) number: u8,
+    pub(super) to: To,
+    pub(super) grant: Option<GrantId>,
+}
+
+/// The edges that leave a vertex.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Leaving {
+    pub(super) edges: Vec<Edge>,
+    /// Whether the vertex can have pods created somewhere: then its edge E27 holds, whatever nodes the closure has.
+    pub(super) creates_pods: bool,
+}
+
+/// What the closure asks about a state.
+pub struct Asked<'a> {
+    /// Whether a bootstrap token that expires at this time (RFC 3339) has expired. One without a time never does.
+    pub is_expired: &'a dyn Fn(&str) -> bool,
+}
+
+impl std::fmt::Debug for Asked<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Asked")
+    }
+}
+
+/// The edges of all vertices, made when they are asked for.
+pub(super) struct Edges<'a> {
+    state: &'a State,
+    grants: &'a Grants,
+    universe: &'a Universe,
+    admin: Id,
+    /// The vertices that a node leads to.
+    of_nodes: BTreeMap<Id, Vec<Edge>>,
+    of_pods: BTreeMap<Id, Vec<Edge>>,
+    of_secrets: BTreeMap<Id, Vec<Edge>>,
+    shared: Shared,
+    /// Whether pods may be created in some namespace without a pod security standard that keeps them from the node (E11).
+    is_lax_somewhere: bool,
+    audiences: Vec<String>,
+    exec_verbs: Verbs,
+    has_node_restriction: bool,
+}
+
+impl<'a> Edges<'a> {
+    pub(super) fn new(
+        state: &'a State,
+        direct: &DirectReach,
+        grants: &'a Grants,
+        universe: &'a Universe,
+        asked: &Asked<'_>,
+    ) -> Self {
+        let servers = state.api_servers();
+        let facts = state.facts();
+        let get = if servers.may_get_containers() { Verbs::GET } else { Verbs::default() };
+        let mut edges = Self {
+            state,
+            grants,
+            universe,
+            admin: universe.find(VertexType::Admin, "", "").unwrap_or_default(),
+            of_nodes: BTreeMap::new(),
+            of_pods: BTreeMap::new(),
+            of_secrets: BTreeMap::new(),
+            shared: Shared::new(facts, grants, universe),
+            is_lax_somewhere: true,
+            audiences: servers.audiences().iter().map(|audience| (*audience).to_owned()).collect(),
+            exec_verbs: Verbs::CREATE.with(get),
+            has_node_restriction: !servers.lack_node_restriction(),
+        };
+        let mut namespaces = universe.namespaces().iter();
+        edges.is_lax_somewhere =
+            universe.namespaces().is_empty() || namespaces.any(|namespace| edges.is_lax(Some(namespace)));
+        edges.take_pods();
+        edges.take_nodes(direct);
+        edges.take_secrets(asked);
+        edges
+    }
+
+    /// The vertices of a set.
+    pub(super) fn members(&self, to: &To) -> impl Iterator<Item = Id> {
+        let (one, range, list): (Option<Id>, Range<Id>, &[Id]) = match to {
+            To::One(id) => (Some(*id), 0..0, &[]),
+            To::All(kind, namespace) => {
+                let namespace = namespace.map(|namespace| self.universe.namespace(namespace));
+                (None, self.universe.range(*kind, namespace), &[])
+            }
+            To::List(list) => (None, 0..0, self.shared.list(*list)),
+        };
+        one.into_iter().chain(range).chain(list.iter().copied())
+    }
+
+    /// The pods that run on a node, sorted.
+    pub(super) fn pods_on(&self, node: Id) -> &[Id] {
+        self.shared.on_node.get(&node).map(|list| self.shared.list(*list)).unwrap_or_default()
+    }
+
+    /// The nodes that run a pod, no mirror pod, with a persistent volume claim (E27).
+    pub(super) fn nodes_with_claims(&self) -> Vec<Id> {
+        let pods = self.state.facts().pods.iter().filter(|pod| pod.has_claim && !pod.is_mirror);
+        let mut nodes: Vec<Id> = pods.filter_map(|pod| self.node(&pod.node)).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        nodes
+    }
+
+    /// The edges of a vertex. Admin has none: nothing is expanded behind it.
+    pub(super) fn of(&self, id: Id) -> Leaving {
+        let Some(vertex) = self.universe.get(id) else { return Leaving::default() };
+        if let Some(subject) = vertex.subject() {
+            let is_node = vertex.kind == VertexType::User
+                && vertex.name.starts_with(NODE_USER_PREFIX)
+                && self.has_node_restriction;
+            return Rightful::new(self, self.grants.of(&subject), is_node).all();
+        }
+        let made = match vertex.kind {
+            VertexType::Node => &self.of_nodes,
+            VertexType::Pod => &self.of_pods,
+            VertexType::Secret => &self.of_secrets,
+            _ => return Leaving::default(),
+        };
+        Leaving { edges: made.get(&id).cloned().unwrap_or_default(), creates_pods: false }
+    }
+
+    /// Whether nothing keeps a new pod in a namespace, or in some namespace, from its node (E11).
+    fn is_lax(&self, namespace: Option<&str>) -> bool {
+        match namespace {
+            None => self.is_lax_somewhere,
+            Some(namespace) => self.state.facts().namespaces.get(namespace) != Some(&true),
+        }
+    }
+
+    fn node(&self, name: &str) -> Option<Id> {
+        self.universe.find(VertexType::Node, "", name)
+    }
+
+    /// Whether an API token is in the containers of a pod. Mirror pods have none.
+    fn has_api_token(&self, pod: &PodFacts) -> bool {
+        let audiences: Vec<&str> = self.audiences.iter().map(String::as_str).collect();
+        !pod.is_mirror && self.state.has_api_token(pod, &audiences)
+    }
+
+    /// E21, E22.
+    fn take_pods(&mut self) {
+        let state = self.state;
+        for pod in &state.facts().pods {
+            let Some(id) = self.universe.find(VertexType::Pod, &pod.namespace, &pod.name) else { continue };
+            let mut edges = Vec::new();
+            let account = self.universe.find(VertexType::Account, &pod.namespace, pod.runs_as());
+            if let Some(account) = account.filter(|_| self.has_api_token(pod)) {
+                edges.push(plain(21, account));
+            }
+            if let Some(node) = self.node(&pod.node).filter(|_| pod.escape.is_some()) {
+                edges.push(plain(22, node));
+            }
+            if !edges.is_empty() {
+                self.of_pods.insert(id, edges);
+            }
+        }
+    }
+
+    /// The edges of nodes: E1 to E4, E20, E25, E31. By E4 nodes have what RBAC gives them beside direct reach (AU-59).
+    fn take_nodes(&mut self, direct: &DirectReach) {
+        let state = self.state;
+        let facts = state.facts();
+        // An account whose pods on a node have no API token: the node gets none for it, if audiences are restricted.
+        let mut with_token = BTreeSet::new();
+        let is_restricted = state.api_servers().restrict_audiences();
+        if is_restricted {
+            let pods = facts.pods.iter().filter(|pod| self.has_api_token(pod));
+            with_token.extend(pods.map(|pod| (&*pod.node, &*pod.namespace, &*pod.account)));
+        }
+        let control_plane = facts.pods.iter().filter(|pod| pod.is_control_plane).map(|pod| &*pod.node);
+        let control_plane: BTreeSet<&str> = control_plane.collect();
+        let talkers = self.talkers();
+        let followers: Vec<&Template> = facts
+            .templates
+            .iter()
+            .filter(|template| template.kind == "DaemonSet" && template.follows_node_labels)
+            .collect();
+        // Nodes with the same taints get the same DaemonSets (E25).
+        let mut by_taints = BTreeMap::<&[NodeTaint], usize>::new();
+        let mut made = BTreeMap::new();
+        for (node, reached) in &direct.nodes {
+            let Some(id) = self.node(node) else { continue };
+            let mut edges = Vec::new();
+            if let Some(pods) = self.shared.on_node.get(&id) {
+                edges.push(Edge { number: 1, to: To::List(*pods), grant: None });
+            }
+            for (kind, namespace, name) in reached.iter().filter_map(|index| direct.objects.get(*index)) {
+                let (number, kind) = match kind {
+                    VertexKind::ServiceAccount => (2, VertexType::Account),
+                    VertexKind::Secret => (3, VertexType::Secret),
+                    VertexKind::ConfigMap => (3, VertexType::ConfigMap),
+                    VertexKind::PersistentVolumeClaim => (3, VertexType::Claim),
+                    VertexKind::PersistentVolume => (3, VertexType::Volume),
+                    VertexKind::ResourceClaim => (3, VertexType::ResourceClaim),
+                    _ => continue,
+                };
+                let is_useless =
+                    number == 2 && is_restricted && !with_token.contains(&(&**node, &**namespace, &**name));
+                let target = self.universe.find(kind, namespace, name).filter(|_| !is_useless);
+                edges.extend(target.map(|target| plain(number, target)));
+            }
+            let user = self.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
+            edges.extend(user.map(|user| plain(4, user)));
+            edges.extend(talkers.iter().cloned());
+            let taints = facts.nodes.get(node).map(Vec::as_slice).unwrap_or_default();
+            let list = *by_taints.entry(taints).or_insert_with(|| {
+                let come =
+                    |template: &&&Template| taints.iter().all(|taint| template.tolerations.tolerate(taint));
+                let come =
+                    followers.iter().filter(come).flat_map(|template| of_template(self.universe, template));
+                let come = come.collect();
+                self.shared.keep(come)
+            });
+            if !self.shared.list(list).is_empty() {
+                edges.push(Edge { number: 25, to: To::List(list), grant: None });
+            }
+            if control_plane.contains(node.as_str()) {
+                edges.push(plain(31, self.admin));
+            }
+            made.insert(id, edges);
+        }
+        self.of_nodes = made;
+    }
+
+    /// The accounts that show their tokens to every kubelet (E20).
+    fn talkers(&self) -> Vec<Edge> {
+        let hosted = self.state.hosted_accounts();
+        let mut talkers = Vec::new();
+        for subject in hosted {
+            let Some(grant) = self.grants.talks_to_kubelets(&subject) else { continue };
+            let vertex = Vertex::of(&subject);
+            if let Some(id) = self.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
+                talkers.push(Edge { number: 20, to: To::One(id), grant: Some(grant) });
+            }
+        }
+        talkers
+    }
+
+    /// E5, E6.
+    fn take_secrets(&mut self, asked: &Asked<'_>) {
+        let state = self.state;
+        for ((namespace, name), secret) in &state.facts().secrets {
+            let Some(id) = self.universe.find(VertexType::Secret, namespace, name) else { continue };
+            let mut edges = Vec::new();
+            let account = secret.account.as_ref();
+            let account =
+                account.and_then(|account| self.universe.find(VertexType::Account, namespace, account));
+            edges.extend(account.map(|account| plain(5, account)));
+            let is_live = |expiration: &str| expiration.is_empty() || !(asked.is_expired)(expiration);
+            for token in secret.bootstrap.iter().filter(|token| is_live(&token.expiration)) {
+                let groups =
+                    token.groups.iter().filter_map(|group| self.universe.find(VertexType::Group, "", group));
+                edges.extend(groups.map(|group| plain(6, group)));
+            }
+            if !edges.is_empty() {
+                self.of_secrets.insert(id, edges);
+            }
+        }
+    }
+}
+
+fn plain(number: u8, to: Id) -> Edge {
+    Edge { number, to: To::One(to), grant: None }
+}
