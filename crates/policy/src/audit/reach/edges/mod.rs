@@ -3,46 +3,24 @@
 //! An edge may lead to a set of vertices, so that a right over a whole cluster is one edge and not one for each object. What nodes,
 //! pods and secrets lead to is here; what subjects lead to by their rights is in `rights`.
 
+mod context;
+mod edge;
 mod rights;
 mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use self::context::Context;
+pub(super) use self::edge::{Edge, Leaving, To};
 use self::rights::Rightful;
-use self::shared::{Shared, of_template};
+use self::shared::of_template;
 use super::direct::DirectReach;
-use super::universe::{Id, NamespaceId, Universe, Vertex, VertexType};
-use crate::audit::rights::{GrantId, Grants, Verbs};
-use crate::audit::state::{NodeTaint, PodFacts, State, Template};
+use super::universe::{Id, Universe, Vertex, VertexType};
+use crate::audit::rights::Grants;
+use crate::audit::state::{NodeTaint, State, Template};
 use crate::graph::VertexKind;
 use crate::identity::NODE_USER_PREFIX;
-
-/// Where an edge leads.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum To {
-    One(Id),
-    /// All vertices of a type, in one namespace or everywhere.
-    All(VertexType, Option<NamespaceId>),
-    /// A list of vertices, by its number in [`Shared`].
-    List(usize),
-}
-
-/// An edge: its number in the rules (E1 to E31), where it leads, and the grant that makes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Edge {
-    pub(super) number: u8,
-    pub(super) to: To,
-    pub(super) grant: Option<GrantId>,
-}
-
-/// The edges that leave a vertex.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Leaving {
-    pub(super) edges: Vec<Edge>,
-    /// Whether the vertex can have pods created somewhere: then its edge E27 holds, whatever nodes the closure has.
-    pub(super) creates_pods: bool,
-}
 
 /// What the closure asks about a state.
 pub struct Asked<'a> {
@@ -56,22 +34,12 @@ impl std::fmt::Debug for Asked<'_> {
     }
 }
 
-/// The edges of all vertices, made when they are asked for.
+/// The edges of all vertices. Those of subjects are made when they are asked for.
 pub(super) struct Edges<'a> {
-    state: &'a State,
-    grants: &'a Grants,
-    universe: &'a Universe,
-    admin: Id,
-    /// The vertices that a node leads to.
+    context: Context<'a>,
     of_nodes: BTreeMap<Id, Vec<Edge>>,
     of_pods: BTreeMap<Id, Vec<Edge>>,
     of_secrets: BTreeMap<Id, Vec<Edge>>,
-    shared: Shared,
-    /// Whether pods may be created in some namespace without a pod security standard that keeps them from the node (E11).
-    is_lax_somewhere: bool,
-    audiences: Vec<String>,
-    exec_verbs: Verbs,
-    has_node_restriction: bool,
 }
 
 impl<'a> Edges<'a> {
@@ -82,26 +50,12 @@ impl<'a> Edges<'a> {
         universe: &'a Universe,
         asked: &Asked<'_>,
     ) -> Self {
-        let servers = state.api_servers();
-        let facts = state.facts();
-        let get = if servers.may_get_containers() { Verbs::GET } else { Verbs::default() };
         let mut edges = Self {
-            state,
-            grants,
-            universe,
-            admin: universe.find(VertexType::Admin, "", "").unwrap_or_default(),
+            context: Context::new(state, grants, universe),
             of_nodes: BTreeMap::new(),
             of_pods: BTreeMap::new(),
             of_secrets: BTreeMap::new(),
-            shared: Shared::new(facts, grants, universe),
-            is_lax_somewhere: true,
-            audiences: servers.audiences().iter().map(|audience| (*audience).to_owned()).collect(),
-            exec_verbs: Verbs::CREATE.with(get),
-            has_node_restriction: !servers.lack_node_restriction(),
         };
-        let mut namespaces = universe.namespaces().iter();
-        edges.is_lax_somewhere =
-            universe.namespaces().is_empty() || namespaces.any(|namespace| edges.is_lax(Some(namespace)));
         edges.take_pods();
         edges.take_nodes(direct);
         edges.take_secrets(asked);
@@ -113,23 +67,23 @@ impl<'a> Edges<'a> {
         let (one, range, list): (Option<Id>, Range<Id>, &[Id]) = match to {
             To::One(id) => (Some(*id), 0..0, &[]),
             To::All(kind, namespace) => {
-                let namespace = namespace.map(|namespace| self.universe.namespace(namespace));
-                (None, self.universe.range(*kind, namespace), &[])
+                let namespace = namespace.map(|namespace| self.context.universe.namespace(namespace));
+                (None, self.context.universe.range(*kind, namespace), &[])
             }
-            To::List(list) => (None, 0..0, self.shared.list(*list)),
+            To::List(list) => (None, 0..0, self.context.shared.list(*list)),
         };
         one.into_iter().chain(range).chain(list.iter().copied())
     }
 
     /// The pods that run on a node, sorted.
     pub(super) fn pods_on(&self, node: Id) -> &[Id] {
-        self.shared.on_node.get(&node).map(|list| self.shared.list(*list)).unwrap_or_default()
+        self.context.shared.on_node.get(&node).map(|list| self.context.shared.list(*list)).unwrap_or_default()
     }
 
     /// The nodes that run a pod, no mirror pod, with a persistent volume claim (E27).
     pub(super) fn nodes_with_claims(&self) -> Vec<Id> {
-        let pods = self.state.facts().pods.iter().filter(|pod| pod.has_claim && !pod.is_mirror);
-        let mut nodes: Vec<Id> = pods.filter_map(|pod| self.node(&pod.node)).collect();
+        let pods = self.context.state.facts().pods.iter().filter(|pod| pod.has_claim && !pod.is_mirror);
+        let mut nodes: Vec<Id> = pods.filter_map(|pod| self.context.node(&pod.node)).collect();
         nodes.sort_unstable();
         nodes.dedup();
         nodes
@@ -137,12 +91,12 @@ impl<'a> Edges<'a> {
 
     /// The edges of a vertex. Admin has none: nothing is expanded behind it.
     pub(super) fn of(&self, id: Id) -> Leaving {
-        let Some(vertex) = self.universe.get(id) else { return Leaving::default() };
+        let Some(vertex) = self.context.universe.get(id) else { return Leaving::default() };
         if let Some(subject) = vertex.subject() {
             let is_node = vertex.kind == VertexType::User
                 && vertex.name.starts_with(NODE_USER_PREFIX)
-                && self.has_node_restriction;
-            return Rightful::new(self, self.grants.of(&subject), is_node).all();
+                && self.context.has_node_restriction;
+            return Rightful::new(&self.context, self.context.grants.of(&subject), is_node).all();
         }
         let made = match vertex.kind {
             VertexType::Node => &self.of_nodes,
@@ -153,35 +107,19 @@ impl<'a> Edges<'a> {
         Leaving { edges: made.get(&id).cloned().unwrap_or_default(), creates_pods: false }
     }
 
-    /// Whether nothing keeps a new pod in a namespace, or in some namespace, from its node (E11).
-    fn is_lax(&self, namespace: Option<&str>) -> bool {
-        match namespace {
-            None => self.is_lax_somewhere,
-            Some(namespace) => self.state.facts().namespaces.get(namespace) != Some(&true),
-        }
-    }
-
-    fn node(&self, name: &str) -> Option<Id> {
-        self.universe.find(VertexType::Node, "", name)
-    }
-
-    /// Whether an API token is in the containers of a pod. Mirror pods have none.
-    fn has_api_token(&self, pod: &PodFacts) -> bool {
-        let audiences: Vec<&str> = self.audiences.iter().map(String::as_str).collect();
-        !pod.is_mirror && self.state.has_api_token(pod, &audiences)
-    }
-
     /// E21, E22.
     fn take_pods(&mut self) {
-        let state = self.state;
+        let state = self.context.state;
         for pod in &state.facts().pods {
-            let Some(id) = self.universe.find(VertexType::Pod, &pod.namespace, &pod.name) else { continue };
+            let Some(id) = self.context.universe.find(VertexType::Pod, &pod.namespace, &pod.name) else {
+                continue;
+            };
             let mut edges = Vec::new();
-            let account = self.universe.find(VertexType::Account, &pod.namespace, pod.runs_as());
-            if let Some(account) = account.filter(|_| self.has_api_token(pod)) {
+            let account = self.context.universe.find(VertexType::Account, &pod.namespace, pod.runs_as());
+            if let Some(account) = account.filter(|_| self.context.has_api_token(pod)) {
                 edges.push(plain(21, account));
             }
-            if let Some(node) = self.node(&pod.node).filter(|_| pod.escape.is_some()) {
+            if let Some(node) = self.context.node(&pod.node).filter(|_| pod.escape.is_some()) {
                 edges.push(plain(22, node));
             }
             if !edges.is_empty() {
@@ -192,13 +130,13 @@ impl<'a> Edges<'a> {
 
     /// The edges of nodes: E1 to E4, E20, E25, E31. By E4 nodes have what RBAC gives them beside direct reach (AU-59).
     fn take_nodes(&mut self, direct: &DirectReach) {
-        let state = self.state;
+        let state = self.context.state;
         let facts = state.facts();
         // An account whose pods on a node have no API token: the node gets none for it, if audiences are restricted.
         let mut with_token = BTreeSet::new();
         let is_restricted = state.api_servers().restrict_audiences();
         if is_restricted {
-            let pods = facts.pods.iter().filter(|pod| self.has_api_token(pod));
+            let pods = facts.pods.iter().filter(|pod| self.context.has_api_token(pod));
             with_token.extend(pods.map(|pod| (&*pod.node, &*pod.namespace, &*pod.account)));
         }
         let control_plane = facts.pods.iter().filter(|pod| pod.is_control_plane).map(|pod| &*pod.node);
@@ -213,9 +151,9 @@ impl<'a> Edges<'a> {
         let mut by_taints = BTreeMap::<&[NodeTaint], usize>::new();
         let mut made = BTreeMap::new();
         for (node, reached) in &direct.nodes {
-            let Some(id) = self.node(node) else { continue };
+            let Some(id) = self.context.node(node) else { continue };
             let mut edges = Vec::new();
-            if let Some(pods) = self.shared.on_node.get(&id) {
+            if let Some(pods) = self.context.shared.on_node.get(&id) {
                 edges.push(Edge { number: 1, to: To::List(*pods), grant: None });
             }
             for (kind, namespace, name) in reached.iter().filter_map(|index| direct.objects.get(*index)) {
@@ -230,26 +168,28 @@ impl<'a> Edges<'a> {
                 };
                 let is_useless =
                     number == 2 && is_restricted && !with_token.contains(&(&**node, &**namespace, &**name));
-                let target = self.universe.find(kind, namespace, name).filter(|_| !is_useless);
+                let target = self.context.universe.find(kind, namespace, name).filter(|_| !is_useless);
                 edges.extend(target.map(|target| plain(number, target)));
             }
-            let user = self.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
+            let user = self.context.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
             edges.extend(user.map(|user| plain(4, user)));
             edges.extend(talkers.iter().cloned());
             let taints = facts.nodes.get(node).map(Vec::as_slice).unwrap_or_default();
             let list = *by_taints.entry(taints).or_insert_with(|| {
                 let come =
                     |template: &&&Template| taints.iter().all(|taint| template.tolerations.tolerate(taint));
-                let come =
-                    followers.iter().filter(come).flat_map(|template| of_template(self.universe, template));
+                let come = followers
+                    .iter()
+                    .filter(come)
+                    .flat_map(|template| of_template(self.context.universe, template));
                 let come = come.collect();
-                self.shared.keep(come)
+                self.context.shared.keep(come)
             });
-            if !self.shared.list(list).is_empty() {
+            if !self.context.shared.list(list).is_empty() {
                 edges.push(Edge { number: 25, to: To::List(list), grant: None });
             }
             if control_plane.contains(node.as_str()) {
-                edges.push(plain(31, self.admin));
+                edges.push(plain(31, self.context.admin));
             }
             made.insert(id, edges);
         }
@@ -258,12 +198,12 @@ impl<'a> Edges<'a> {
 
     /// The accounts that show their tokens to every kubelet (E20).
     fn talkers(&self) -> Vec<Edge> {
-        let hosted = self.state.hosted_accounts();
+        let hosted = self.context.state.hosted_accounts();
         let mut talkers = Vec::new();
         for subject in hosted {
-            let Some(grant) = self.grants.talks_to_kubelets(&subject) else { continue };
+            let Some(grant) = self.context.grants.talks_to_kubelets(&subject) else { continue };
             let vertex = Vertex::of(&subject);
-            if let Some(id) = self.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
+            if let Some(id) = self.context.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
                 talkers.push(Edge { number: 20, to: To::One(id), grant: Some(grant) });
             }
         }
@@ -272,18 +212,20 @@ impl<'a> Edges<'a> {
 
     /// E5, E6.
     fn take_secrets(&mut self, asked: &Asked<'_>) {
-        let state = self.state;
+        let state = self.context.state;
         for ((namespace, name), secret) in &state.facts().secrets {
-            let Some(id) = self.universe.find(VertexType::Secret, namespace, name) else { continue };
+            let Some(id) = self.context.universe.find(VertexType::Secret, namespace, name) else { continue };
             let mut edges = Vec::new();
             let account = secret.account.as_ref();
-            let account =
-                account.and_then(|account| self.universe.find(VertexType::Account, namespace, account));
+            let account = account
+                .and_then(|account| self.context.universe.find(VertexType::Account, namespace, account));
             edges.extend(account.map(|account| plain(5, account)));
             let is_live = |expiration: &str| expiration.is_empty() || !(asked.is_expired)(expiration);
             for token in secret.bootstrap.iter().filter(|token| is_live(&token.expiration)) {
-                let groups =
-                    token.groups.iter().filter_map(|group| self.universe.find(VertexType::Group, "", group));
+                let groups = token
+                    .groups
+                    .iter()
+                    .filter_map(|group| self.context.universe.find(VertexType::Group, "", group));
                 edges.extend(groups.map(|group| plain(6, group)));
             }
             if !edges.is_empty() {

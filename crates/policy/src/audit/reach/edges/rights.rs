@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Edge, Edges, Leaving, To};
+use super::context::Context;
+use super::edge::{Edge, Leaving, To};
 use crate::audit::reach::universe::{Id, Universe, VertexType};
 use crate::audit::rights::{Ask, GrantId, Held, Names, Rights, Verbs};
 use crate::audit::state::WORKLOADS;
@@ -11,7 +12,7 @@ use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 
 /// The edges of a subject, by its rights.
 pub(super) struct Rightful<'e, 'a> {
-    edges: &'e Edges<'a>,
+    context: &'e Context<'a>,
     rights: Rights,
     /// Whether it is a node, whose writes NodeRestriction bounds (E4).
     is_node: bool,
@@ -19,8 +20,8 @@ pub(super) struct Rightful<'e, 'a> {
 }
 
 impl<'e, 'a> Rightful<'e, 'a> {
-    pub(super) fn new(edges: &'e Edges<'a>, rights: Rights, is_node: bool) -> Self {
-        Self { edges, rights, is_node, found: Leaving::default() }
+    pub(super) fn new(context: &'e Context<'a>, rights: Rights, is_node: bool) -> Self {
+        Self { context, rights, is_node, found: Leaving::default() }
     }
 
     /// All edges. A subject that may do everything leads to admin alone.
@@ -43,7 +44,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
     }
 
     fn universe(&self) -> &Universe {
-        self.edges.universe
+        self.context.universe
     }
 
     fn lead(&mut self, number: u8, to: To, grant: GrantId) {
@@ -51,7 +52,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
     }
 
     fn lead_to_admin(&mut self, number: u8, grant: GrantId) {
-        self.lead(number, To::One(self.edges.admin), grant);
+        self.lead(number, To::One(self.context.admin), grant);
     }
 
     fn lead_to_all(&mut self, number: u8, kind: VertexType, namespace: Option<&str>, grant: GrantId) {
@@ -79,7 +80,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
 
     /// The pods, no mirror pods, that a right is for.
     fn lead_to_live_pods(&mut self, number: u8, held: &Held) {
-        if let Some(list) = self.edges.shared.live.of(held.namespace.as_deref()) {
+        if let Some(list) = self.context.shared.live.of(held.namespace.as_deref()) {
             self.lead_to_listed(number, VertexType::Pod, list, held);
         }
     }
@@ -90,7 +91,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
             Names::Free => self.lead(number, To::List(list), held.grant),
             Names::Only(names) => {
                 for id in self.universe().named(kind, held.namespace.as_deref(), names) {
-                    if self.edges.shared.list(list).binary_search(&id).is_ok() {
+                    if self.context.shared.list(list).binary_search(&id).is_ok() {
                         self.lead(number, To::One(id), held.grant);
                     }
                 }
@@ -129,7 +130,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
 
     /// E8, E9, E30.
     fn pods(&mut self) {
-        let verbs = self.edges.exec_verbs;
+        let verbs = self.context.exec_verbs;
         for ask in [Ask::Exec, Ask::Attach] {
             for held in self.held(ask, verbs) {
                 self.lead_to_named(8, VertexType::Pod, &held);
@@ -170,7 +171,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
         for kind in [VertexType::Account, VertexType::Secret, VertexType::ConfigMap, VertexType::Claim] {
             self.lead_to_all(inside, kind, namespace, grant);
         }
-        if self.edges.is_lax(namespace) {
+        if self.context.is_lax(namespace) {
             self.lead_to_all(node, VertexType::Node, None, grant);
         }
     }
@@ -190,7 +191,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
         let users: Vec<Held> = self.rights.everywhere(Ask::Users, Verbs::IMPERSONATE).cloned().collect();
         let groups: Vec<Held> = self.rights.everywhere(Ask::Groups, Verbs::IMPERSONATE).cloned().collect();
         let accounts = self.held(Ask::Accounts, Verbs::IMPERSONATE);
-        let (users_bound, groups_bound) = (self.edges.shared.bound_users, self.edges.shared.bound_groups);
+        let (users_bound, groups_bound) = (self.context.shared.bound_users, self.context.shared.bound_groups);
         for held in &users {
             self.lead_to_listed(13, VertexType::User, users_bound, held);
         }
@@ -215,7 +216,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
                 Names::Free => self.lead_to_all(13, VertexType::Node, None, held.grant),
                 Names::Only(names) => {
                     let nodes = names.iter().filter_map(|name| name.strip_prefix(NODE_USER_PREFIX));
-                    let nodes: Vec<Id> = nodes.filter_map(|node| self.edges.node(node)).collect();
+                    let nodes: Vec<Id> = nodes.filter_map(|node| self.context.node(node)).collect();
                     for node in nodes {
                         self.lead(13, To::One(node), held.grant);
                     }
@@ -227,7 +228,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
     /// E15, E16.
     fn escalation(&mut self) {
         let rights = &self.rights;
-        let grants = self.edges.grants;
+        let grants = self.context.grants;
         let binds = |held: &&Held| grants.is_for_full_role(&held.names);
         let bind =
             rights.everywhere(Ask::ClusterRoles, Verbs::BIND).filter(binds).map(|held| held.grant).min();
@@ -280,7 +281,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
             };
             let may_bind = here(Ask::RoleBindings, Verbs::WRITE).any(|held| writes(held));
             let roles = here(Ask::Roles, Verbs::BIND).filter(|held| held.is_free());
-            let full = |held: &&&Held| self.edges.grants.is_for_full_role(&held.names);
+            let full = |held: &&&Held| self.context.grants.is_for_full_role(&held.names);
             let cluster_roles = here(Ask::ClusterRoles, Verbs::BIND).filter(full);
             let binds = roles.chain(cluster_roles).filter(|_| may_bind);
             let escalates = here(Ask::Roles, Verbs::ESCALATE).filter(|escalate| {
@@ -298,10 +299,10 @@ impl<'e, 'a> Rightful<'e, 'a> {
             self.rights.everywhere(Ask::NodeProxy, Verbs::GET.with(Verbs::CREATE)).cloned().collect();
         for held in proxies {
             match &held.names {
-                Names::Free => self.lead(17, To::List(self.edges.shared.on_nodes), held.grant),
+                Names::Free => self.lead(17, To::List(self.context.shared.on_nodes), held.grant),
                 Names::Only(names) => {
-                    let nodes = names.iter().filter_map(|name| self.edges.node(name));
-                    let lists = nodes.filter_map(|node| self.edges.shared.on_node.get(&node).copied());
+                    let nodes = names.iter().filter_map(|name| self.context.node(name));
+                    let lists = nodes.filter_map(|node| self.context.shared.on_node.get(&node).copied());
                     let lists: Vec<usize> = lists.collect();
                     for list in lists {
                         self.lead(17, To::List(list), held.grant);
@@ -323,7 +324,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
         let any_user = approval.filter(|_| signs("kubernetes.io/kube-apiserver-client"));
         let nodes = approval.filter(|_| signs("kubernetes.io/kube-apiserver-client-kubelet"));
         let nodes = nodes.or_else(|| rights.free(Ask::NodeClient, Verbs::CREATE).map(|_| create));
-        let signed = self.edges.shared.signed;
+        let signed = self.context.shared.signed;
         if let Some(grant) = any_user {
             self.lead(18, To::List(signed), grant);
             self.lead_to_all(18, VertexType::Node, None, grant);
@@ -335,7 +336,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
 
     /// E23, E24, E27, E29.
     fn placement(&mut self) {
-        let shared = &self.edges.shared;
+        let shared = &self.context.shared;
         if let Some(grant) = self.rights.free(Ask::Volumes, Verbs::CREATE) {
             self.lead_to_all(27, VertexType::Secret, None, grant);
         }
