@@ -157,13 +157,15 @@ pub(crate) fn types(
     for name in programs.iter().filter(is_tool) {
         tool::require(name);
     }
+    // Programs keep caches in their home. The folder may be the repository.
+    let home = Scratch::new();
     for Example { file, line, command, expected } in examples {
         let run = || -> Vec<String> {
             let out = Command::new("bash")
                 .args(["-c", &format!("{first}\n{{ {command}\n}} 2>&1")])
                 .current_dir(folder)
                 .env("KUBECONFIG", kubeconfig)
-                .env("HOME", folder)
+                .env("HOME", home.path())
                 .env("PATH", program!().search_path())
                 .output()
                 .unwrap();

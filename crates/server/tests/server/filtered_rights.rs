@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use portcullis_server::api::filter_lists::FilterLists;
 use portcullis_testkit::https::{Client, Events};
+use portcullis_testkit::protobuf;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
 
@@ -70,6 +71,47 @@ fn without_the_flag_nothing_changes_bc_40() {
         assert_eq!(plain, asked);
     }
     server.client(&identity).header("Portcullis-Filter: perhaps").must(403, "GET", SECRETS, None);
+}
+
+#[test]
+fn lists_and_watches_of_a_part_are_the_same_in_protobuf_and_in_json_bc_40() {
+    let server = start();
+    prepare(&server);
+    let mut admin = admin(&server);
+    for name in ["o0", "o1"] {
+        make(&mut admin, "a", "secrets", name, "1");
+    }
+    grant(&mut admin, Some("a"), "reads", "jane", json!([rule("secrets", &["o0", "o2"])]));
+    let list = jane(&server).must(200, "GET", SECRETS, None);
+    assert_eq!(names(&list), ["a/o0"]);
+    let in_protobuf = jane(&server).in_protobuf().ask("GET", SECRETS, None).unwrap();
+    assert_eq!((in_protobuf.code, in_protobuf.media_type.as_str()), (200, protobuf::MEDIA_TYPE));
+    assert_eq!(names(&in_protobuf.json()), ["a/o0"]);
+    // Of each: an object from the beginning, a new one, a change of rights, and what is deleted.
+    let path = format!("{SECRETS}?watch=true&timeoutSeconds=60");
+    let mut watches = [jane(&server), jane(&server).in_protobuf()].map(|client| client.watch(&path).unwrap());
+    for watch in &mut watches {
+        assert_eq!(next(watch), told("ADDED", "o0", "MQ=="));
+    }
+    make(&mut admin, "a", "secrets", "o2", "1");
+    make(&mut admin, "a", "secrets", "o3", "1");
+    for watch in &mut watches {
+        assert_eq!(next(watch), told("ADDED", "o2", "MQ=="));
+    }
+    let role = format!("{RBAC}/namespaces/a/roles/reads");
+    admin.must(200, "PATCH", &role, Some(&json!({"rules": [rule("secrets", &["o2", "o3"])]})));
+    let mut both = watches.iter_mut().map(|watch| {
+        let mut events = [next(watch), next(watch)];
+        events.sort();
+        events
+    });
+    let expected = [told("ADDED", "o3", "MQ=="), told("DELETED", "o0", "MQ==")];
+    assert!(both.all(|events| events == expected));
+    drop(both);
+    admin.must(200, "DELETE", &format!("{}/o3", in_namespace("a", "secrets")), None);
+    for watch in &mut watches {
+        assert_eq!(next(watch), told("DELETED", "o3", "MQ=="));
+    }
 }
 
 #[test]
