@@ -133,6 +133,15 @@ pub fn common_name(pem: &[u8]) -> Result<String, CsrError> {
     Ok(UncheckedCsr::parse(pem)?.subject().common_name()?.to_owned())
 }
 
+/// The organizations that a request asks for, in order. The signature is not verified.
+///
+/// # Errors
+/// As [`common_name`].
+pub fn organizations(pem: &[u8]) -> Result<Vec<String>, CsrError> {
+    let request = UncheckedCsr::parse(pem)?;
+    Ok(request.subject().organizations()?.into_iter().map(str::to_owned).collect())
+}
+
 impl UncheckedCsr {
     /// Reads the first PEM block of the text (NR-99, CS-53).
     ///

@@ -31,6 +31,12 @@ pub fn covers<O: Borrow<PolicyRule>>(owner: &[O], servant: &[PolicyRule]) -> (bo
     (uncovered.is_empty(), uncovered)
 }
 
+/// Returns whether the owner's rules cover a rule of somebody else's choice. One that is too large to be compared is not covered.
+pub(crate) fn is_covered(owner: &[PolicyRule], servant: &PolicyRule) -> bool {
+    let limits = Limits { permissions: 10_000, steps: 1_000_000 };
+    uncovered(owner, std::slice::from_ref(servant), limits).is_ok_and(|uncovered| uncovered.is_empty())
+}
+
 /// Returns the permissions that the owner's rules do not cover, like [`covers`], within limits.
 pub(super) fn uncovered<O: Borrow<PolicyRule>>(
     owner: &[O],

@@ -35,6 +35,7 @@ mod words;
 pub use bound::Bound;
 pub use cluster_roles::{AggregatedRules, Changes, ClusterRoles};
 pub use covers::covers;
+pub(crate) use covers::is_covered;
 pub(crate) use granted::GrantedTo;
 pub use granted::GrantingRule;
 pub use index::RbacIndex;

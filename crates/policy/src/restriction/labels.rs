@@ -28,6 +28,11 @@ pub fn may_change(key: &str) -> bool {
     !is_kubernetes || is_kubelet_key(key, namespace)
 }
 
+/// Whether a key is one of the eleven that kubelets report of themselves (NR-47).
+pub fn is_reported(key: &str) -> bool {
+    KUBELET_KEYS.contains(&key)
+}
+
 /// NR-47.
 fn is_kubelet_key(key: &str, namespace: &str) -> bool {
     KUBELET_KEYS.contains(&key)

@@ -48,6 +48,12 @@ pub trait CertificateRequests: fmt::Debug + Send + Sync {
     /// # Errors
     /// The first PEM block is no `CERTIFICATE REQUEST`, or holds no PKCS#10; the text says why.
     fn common_name(&self, pem: &[u8]) -> Result<String, String>;
+
+    /// The organizations in a PEM-coded PKCS#10 request, in order (AN-42). Admission does not ask for them; the audit does.
+    ///
+    /// # Errors
+    /// As [`CertificateRequests::common_name`].
+    fn organizations(&self, pem: &[u8]) -> Result<Vec<String>, String>;
 }
 
 /// The result of [`NodeRestriction::assess`] for a request that is not refused.

@@ -159,7 +159,7 @@ fn everything(state: &State) -> Vec<ReachedObject> {
     all.extend(named(VertexKind::ResourceClaim, &facts.resource_claims));
     all.extend(named(VertexKind::Secret, &facts.secrets.keys().cloned().collect()));
     all.extend(named(VertexKind::ServiceAccount, &facts.accounts.keys().cloned().collect()));
-    all.extend(facts.volumes.iter().map(|name| (VertexKind::PersistentVolume, String::new(), name.clone())));
+    all.extend(facts.volumes.keys().map(|name| (VertexKind::PersistentVolume, String::new(), name.clone())));
     all.extend(
         facts.attachments.iter().map(|name| (VertexKind::VolumeAttachment, String::new(), name.clone())),
     );

@@ -175,7 +175,7 @@ pub(super) fn absent(state: &State, direct: &DirectReach, node: &str) -> BTreeMa
         let (given, is_there) = match kind {
             VertexKind::ConfigMap => (ItemKind::ConfigMap, facts.config_maps.contains(&key())),
             VertexKind::PersistentVolume => {
-                (ItemKind::Decided(Kind::PersistentVolume), facts.volumes.contains(name))
+                (ItemKind::Decided(Kind::PersistentVolume), facts.volumes.contains_key(name))
             }
             VertexKind::PersistentVolumeClaim => {
                 (ItemKind::Decided(Kind::PersistentVolumeClaim), facts.claims.contains(&key()))

@@ -176,7 +176,7 @@ impl Universe {
         for (kind, names) in sets {
             names.iter().for_each(|(namespace, name)| add(kind, namespace, name));
         }
-        facts.volumes.iter().for_each(|name| add(VertexType::Volume, "", name));
+        facts.volumes.keys().for_each(|name| add(VertexType::Volume, "", name));
         let referred = facts.referred.iter().map(|(kind, (namespace, name))| (kind, namespace, name));
         let reached = direct.objects.iter().map(|(kind, namespace, name)| (kind, namespace, name));
         for (kind, namespace, name) in referred.chain(reached) {

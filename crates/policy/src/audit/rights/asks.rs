@@ -38,6 +38,10 @@ impl Verbs {
     pub const CHANGE: Self = Self(1 << 4 | 1 << 5);
     /// `create`, `update`, `patch`
     pub const WRITE: Self = Self(1 << 3 | 1 << 4 | 1 << 5);
+    /// `delete`
+    pub const DELETE: Self = Self(1 << 6);
+    /// `deletecollection`
+    pub const DELETE_COLLECTION: Self = Self(1 << 7);
     /// `impersonate`
     pub const IMPERSONATE: Self = Self(1 << 8);
     /// `bind`
@@ -58,7 +62,7 @@ impl Verbs {
     }
 
     /// The verbs that a rule allows (RB-10).
-    pub(super) fn of(rule: &PolicyRule) -> Self {
+    pub(in crate::audit) fn of(rule: &PolicyRule) -> Self {
         let allowed = NAMES.iter().zip(0_u16..).filter(|(name, _)| verb_matches(rule, name));
         Self(allowed.fold(0, |all, (_, bit)| all | 1 << bit))
     }
@@ -79,6 +83,8 @@ pub enum Ask {
     EphemeralContainers,
     /// `pods/binding`
     PodBinding,
+    /// `pods/eviction`
+    Eviction,
     /// `pods/status`
     PodStatus,
     /// A workload.
@@ -105,6 +111,12 @@ pub enum Ask {
     NodeStatus,
     /// `nodes/proxy`
     NodeProxy,
+    /// `nodes/log`
+    NodeLog,
+    /// `nodes/configz`
+    NodeConfig,
+    /// `nodes/checkpoint`
+    NodeCheckpoint,
     /// `certificatesigningrequests`
     CertificateRequests,
     /// `certificatesigningrequests/approval`
@@ -119,6 +131,12 @@ pub enum Ask {
     MutatingPolicies,
     /// `mutatingadmissionpolicybindings`
     MutatingPolicyBindings,
+    /// `validatingwebhookconfigurations`
+    ValidatingWebhooks,
+    /// `validatingadmissionpolicies`
+    ValidatingPolicies,
+    /// `validatingadmissionpolicybindings`
+    ValidatingPolicyBindings,
     /// `persistentvolumes`
     Volumes,
 }
@@ -128,13 +146,14 @@ const CERTIFICATES: &str = "certificates.k8s.io";
 const ADMISSION: &str = "admissionregistration.k8s.io";
 
 /// Each ask with its API group, resource and subresource; the workloads apart.
-const ASKS: [(Ask, &str, &str, &str); 26] = [
+const ASKS: [(Ask, &str, &str, &str); 33] = [
     (Ask::Secrets, "", "secrets", ""),
     (Ask::Pods, "", "pods", ""),
     (Ask::Exec, "", "pods", "exec"),
     (Ask::Attach, "", "pods", "attach"),
     (Ask::EphemeralContainers, "", "pods", "ephemeralcontainers"),
     (Ask::PodBinding, "", "pods", "binding"),
+    (Ask::Eviction, "", "pods", "eviction"),
     (Ask::PodStatus, "", "pods", "status"),
     (Ask::Token, "", "serviceaccounts", "token"),
     (Ask::Users, "", "users", ""),
@@ -147,6 +166,9 @@ const ASKS: [(Ask, &str, &str, &str); 26] = [
     (Ask::Nodes, "", "nodes", ""),
     (Ask::NodeStatus, "", "nodes", "status"),
     (Ask::NodeProxy, "", "nodes", "proxy"),
+    (Ask::NodeLog, "", "nodes", "log"),
+    (Ask::NodeConfig, "", "nodes", "configz"),
+    (Ask::NodeCheckpoint, "", "nodes", "checkpoint"),
     (Ask::CertificateRequests, CERTIFICATES, "certificatesigningrequests", ""),
     (Ask::Approval, CERTIFICATES, "certificatesigningrequests", "approval"),
     (Ask::NodeClient, CERTIFICATES, "certificatesigningrequests", "nodeclient"),
@@ -154,6 +176,9 @@ const ASKS: [(Ask, &str, &str, &str); 26] = [
     (Ask::MutatingWebhooks, ADMISSION, "mutatingwebhookconfigurations", ""),
     (Ask::MutatingPolicies, ADMISSION, "mutatingadmissionpolicies", ""),
     (Ask::MutatingPolicyBindings, ADMISSION, "mutatingadmissionpolicybindings", ""),
+    (Ask::ValidatingWebhooks, ADMISSION, "validatingwebhookconfigurations", ""),
+    (Ask::ValidatingPolicies, ADMISSION, "validatingadmissionpolicies", ""),
+    (Ask::ValidatingPolicyBindings, ADMISSION, "validatingadmissionpolicybindings", ""),
     (Ask::Volumes, "", "persistentvolumes", ""),
 ];
 
@@ -171,7 +196,7 @@ const KUBELET_ENDPOINTS: [&str; 8] = [
 ];
 
 /// The asks that a rule matches (RB-11 to RB-13).
-pub(super) fn asks_of(rule: &PolicyRule) -> impl Iterator<Item = Ask> + '_ {
+pub(in crate::audit) fn asks_of(rule: &PolicyRule) -> impl Iterator<Item = Ask> + '_ {
     let workloads =
         WORKLOADS.iter().map(|(kind, group, _, resource)| (Ask::Workload(*kind), *group, *resource, ""));
     ASKS.into_iter().chain(workloads).filter_map(|(ask, group, resource, subresource)| {

@@ -5,11 +5,14 @@
 //! aggregation controller is to add count as if they were there (AU-25).
 
 mod asks;
+mod built_in;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+pub(in crate::audit) use self::asks::asks_of;
 pub use self::asks::{Ask, Verbs};
+use self::built_in::{BuiltIn, DefaultBinding};
 use super::Subject;
 use super::kubelet_access::Objects;
 use crate::identity::NODE_USER_PREFIX;
@@ -35,6 +38,8 @@ pub struct Grant<'a> {
     pub rule: Option<usize>,
     /// The ClusterRoles from which an aggregated role has the rule.
     pub aggregated_from: &'a [String],
+    /// The rule itself; none if no rule of the role leads further.
+    pub text: Option<&'a PolicyRule>,
 }
 
 /// To which names a right is limited.
@@ -77,6 +82,8 @@ pub struct Held {
     pub namespace: Option<Arc<str>>,
     /// Where it comes from.
     pub grant: GrantId,
+    /// Whether the default policy of Kubernetes grants it to this subject (AU-33).
+    pub is_built_in: bool,
 }
 
 impl Held {
@@ -117,6 +124,13 @@ impl Rights {
         self.everywhere(ask, verbs).filter(|held| held.is_free()).map(|held| held.grant).min()
     }
 
+    /// The same rights without those that the default policy grants (AU-33).
+    #[must_use]
+    pub fn without_built_in(mut self) -> Self {
+        self.held.retain(|held| !held.is_built_in);
+        self
+    }
+
     /// The first grant to create something for the whole cluster, or to change it under some name. Rules with names never allow to
     /// create (RB-15).
     pub fn writes(&self, ask: Ask) -> Option<GrantId> {
@@ -147,6 +161,8 @@ struct Bound {
     role_name: String,
     role: Option<Arc<Compiled>>,
     subjects: Vec<Subject>,
+    /// What the default policy has under this name.
+    default: Option<DefaultBinding>,
 }
 
 /// A role, compared with all asks.
@@ -163,6 +179,9 @@ struct Compiled {
 struct RuleSource {
     index: Option<usize>,
     from: Vec<String>,
+    rule: PolicyRule,
+    /// Whether the default role of this name has it too.
+    is_default: bool,
 }
 
 /// The user name, and the groups that the API server gives to a subject (AU-31); its own key first.
@@ -186,7 +205,8 @@ fn keys(subject: &Subject) -> Vec<Key> {
 impl Grants {
     /// Prepares the roles and bindings of a cluster.
     pub fn new(objects: &Objects) -> Self {
-        let mut roles = Roles::new(objects);
+        let built_in = BuiltIn::new();
+        let mut roles = Roles::new(objects, &built_in);
         let is_full = |role: &&Role| role.rules.iter().any(asks::is_full);
         let stored_or_pending = objects.cluster_roles().chain(roles.aggregated.values());
         let full_roles = stored_or_pending.filter(is_full).map(|role| role.metadata.name.clone()).collect();
@@ -194,7 +214,7 @@ impl Grants {
         for binding in objects.cluster_role_bindings() {
             let role =
                 (binding.role_ref.kind == "ClusterRole").then(|| roles.cluster(&binding.role_ref.name));
-            grants.bind(None, binding, role.flatten());
+            grants.bind(None, binding, role.flatten(), built_in.binding(binding));
         }
         for binding in objects.role_bindings() {
             let namespace = &binding.metadata.namespace;
@@ -203,12 +223,18 @@ impl Grants {
                 "Role" => roles.namespaced(namespace, &binding.role_ref.name),
                 _ => None,
             };
-            grants.bind(Some(namespace.as_str().into()), binding, role);
+            grants.bind(Some(namespace.as_str().into()), binding, role, built_in.binding(binding));
         }
         grants
     }
 
-    fn bind(&mut self, namespace: Option<Arc<str>>, binding: &Binding, role: Option<Arc<Compiled>>) {
+    fn bind(
+        &mut self,
+        namespace: Option<Arc<str>>,
+        binding: &Binding,
+        role: Option<Arc<Compiled>>,
+        default: Option<DefaultBinding>,
+    ) {
         let Ok(place) = u32::try_from(self.bindings.len()) else { return };
         let own = namespace.as_deref().unwrap_or_default();
         let mut subjects: Vec<Subject> =
@@ -226,6 +252,7 @@ impl Grants {
             role_name: binding.role_ref.name.clone(),
             role,
             subjects,
+            default,
         });
     }
 
@@ -239,7 +266,7 @@ impl Grants {
         let mut rights = Rights::default();
         for key in keys(subject) {
             for binding in self.by_subject.get(&key).into_iter().flatten() {
-                self.add(*binding, &mut rights);
+                self.add(*binding, &key, &mut rights);
             }
         }
         rights
@@ -256,7 +283,7 @@ impl Grants {
         grants.min()
     }
 
-    fn add(&self, binding: u32, rights: &mut Rights) {
+    fn add(&self, binding: u32, key: &Key, rights: &mut Rights) {
         let Some(bound) = self.bindings.get(binding as usize) else { return };
         let Some(role) = &bound.role else { return };
         let grant = |rule: u32| GrantId { binding, rule };
@@ -267,12 +294,16 @@ impl Grants {
             first(&mut rights.full, role.full);
             first(&mut rights.aggregated, role.is_aggregated.then_some(0));
         }
+        let is_default = bound.default.as_ref().is_some_and(|default| default.binds(key));
+        let is_built_in =
+            |rule: u32| is_default && role.rules.get(rule as usize).is_some_and(|rule| rule.is_default);
         rights.held.extend(role.held.iter().map(|(rule, ask, verbs, names)| Held {
             ask: *ask,
             verbs: *verbs,
             names: names.clone(),
             namespace: bound.namespace.clone(),
             grant: grant(*rule),
+            is_built_in: is_built_in(*rule),
         }));
     }
 
@@ -296,6 +327,7 @@ impl Grants {
             role: (&bound.role_kind, &bound.role_name),
             rule: source.and_then(|source| source.index),
             aggregated_from: source.map(|source| source.from.as_slice()).unwrap_or_default(),
+            text: source.map(|source| &source.rule),
         })
     }
 }
@@ -306,16 +338,17 @@ struct Roles<'a> {
     /// The rules that the aggregation controller would write.
     aggregated: BTreeMap<String, Role>,
     compiled: HashMap<(Option<String>, String), Option<Arc<Compiled>>>,
+    built_in: &'a BuiltIn,
 }
 
 impl<'a> Roles<'a> {
-    fn new(objects: &'a Objects) -> Self {
+    fn new(objects: &'a Objects, built_in: &'a BuiltIn) -> Self {
         let mut roles: Vec<Role> = objects.cluster_roles().cloned().collect();
         // A role whose selector is invalid keeps its rules.
         let _ = aggregation::aggregate(&mut roles);
         let aggregated = roles.into_iter().filter(Role::is_aggregated);
         let aggregated = aggregated.map(|role| (role.metadata.name.clone(), role)).collect();
-        Self { objects, aggregated, compiled: HashMap::new() }
+        Self { objects, aggregated, compiled: HashMap::new(), built_in }
     }
 
     fn cluster(&mut self, name: &str) -> Option<Arc<Compiled>> {
@@ -325,14 +358,19 @@ impl<'a> Roles<'a> {
         }
         let role = self.objects.cluster_role(name).map(|role| {
             let mut compiled = Compiled { is_aggregated: role.is_aggregated(), ..Compiled::default() };
-            let sources = |rule: &PolicyRule| self.objects.sources(role, rule);
+            let source = |index: Option<usize>, rule: &PolicyRule| RuleSource {
+                index,
+                from: self.objects.sources(role, rule),
+                rule: rule.clone(),
+                is_default: self.built_in.has_rule("", name, rule),
+            };
             for (index, rule) in role.rules.iter().enumerate() {
-                compiled.take(rule, Some(index), &sources);
+                compiled.take(rule, &|rule| source(Some(index), rule));
             }
             let stored: HashSet<&PolicyRule> = role.rules.iter().collect();
             let all = self.aggregated.get(name).into_iter().flat_map(|role| &role.rules);
             for rule in all.filter(|rule| !stored.contains(rule)) {
-                compiled.take(rule, None, &sources);
+                compiled.take(rule, &|rule| source(None, rule));
             }
             Arc::new(compiled)
         });
@@ -348,7 +386,12 @@ impl<'a> Roles<'a> {
         let role = self.objects.role(namespace, name).map(|role| {
             let mut compiled = Compiled::default();
             for (index, rule) in role.rules.iter().enumerate() {
-                compiled.take(rule, Some(index), &|_| Vec::new());
+                compiled.take(rule, &|rule| RuleSource {
+                    index: Some(index),
+                    from: Vec::new(),
+                    rule: rule.clone(),
+                    is_default: self.built_in.has_rule(namespace, name, rule),
+                });
             }
             Arc::new(compiled)
         });
@@ -359,12 +402,7 @@ impl<'a> Roles<'a> {
 
 impl Compiled {
     /// Takes a rule in if it leads further.
-    fn take(
-        &mut self,
-        rule: &PolicyRule,
-        index: Option<usize>,
-        sources: &dyn Fn(&PolicyRule) -> Vec<String>,
-    ) {
+    fn take(&mut self, rule: &PolicyRule, source: &dyn Fn(&PolicyRule) -> RuleSource) {
         let verbs = Verbs::of(rule);
         let asks: Vec<Ask> =
             if verbs == Verbs::default() { Vec::new() } else { asks::asks_of(rule).collect() };
@@ -373,7 +411,7 @@ impl Compiled {
         if asks.is_empty() && !is_full && !talks {
             return;
         }
-        self.rules.push(RuleSource { index, from: sources(rule) });
+        self.rules.push(source(rule));
         let names = match rule.resource_names.as_slice() {
             [] => Names::Free,
             names => {

@@ -1,6 +1,8 @@
 //! One object as the audit reads it.
 
-use super::views::{AccountView, NodeView, PodView, SecretView, Workload};
+use super::views::{
+    AccountView, CertificateRequestView, ConfigMapView, NodeView, PodView, SecretView, Workload,
+};
 use crate::objects::meta::MetadataOnly;
 use crate::objects::pod::Pod;
 use crate::objects::{Kind, Object, check_key, strict};
@@ -10,7 +12,9 @@ use crate::objects::{Kind, Object, check_key, strict};
 pub enum ItemKind {
     /// A kind that decisions use.
     Decided(Kind),
-    /// A ConfigMap: only its name.
+    /// A CertificateSigningRequest.
+    CertificateRequest,
+    /// A ConfigMap: only its name, and the configuration of kubelets (AU-13).
     ConfigMap,
     /// A ResourceClaim: only its name.
     ResourceClaim,
@@ -65,6 +69,7 @@ impl ItemKind {
         }
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
+            ("certificates.k8s.io", "CertificateSigningRequest") => Some(Self::CertificateRequest),
             ("", "ConfigMap") => Some(Self::ConfigMap),
             ("", "Secret") => Some(Self::Secret),
             ("resource.k8s.io", "ResourceClaim") => Some(Self::ResourceClaim),
@@ -78,6 +83,7 @@ impl ItemKind {
     /// Returns whether this kind is namespaced.
     pub fn is_namespaced(self) -> bool {
         match self {
+            Self::CertificateRequest => false,
             Self::Decided(kind) => kind.is_namespaced(),
             Self::ConfigMap | Self::ResourceClaim | Self::Secret | Self::Workload(_) => true,
         }
@@ -87,6 +93,7 @@ impl ItemKind {
 impl std::fmt::Display for ItemKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::CertificateRequest => "CertificateSigningRequest",
             Self::Decided(kind) => kind.as_str(),
             Self::ConfigMap => "ConfigMap",
             Self::ResourceClaim => "ResourceClaim",
@@ -105,7 +112,8 @@ pub(super) enum Content<'a> {
     /// All that the audit reads, decisions read too.
     Object(Object<'a>),
     Account(Object<'a>, AccountView),
-    ConfigMap(MetadataOnly<'a>),
+    CertificateRequest(CertificateRequestView<'a>),
+    ConfigMap(ConfigMapView<'a>),
     Node(Object<'a>, NodeView<'a>),
     Pod(Box<Pod<'a>>, Box<PodView<'a>>),
     ResourceClaim(MetadataOnly<'a>),
@@ -135,6 +143,7 @@ impl<'a> Item<'a> {
                 Content::Account(Object::parse(kind, json)?, strict::from_str(json)?)
             }
             ItemKind::Decided(kind) => Content::Object(Object::parse(kind, json)?),
+            ItemKind::CertificateRequest => Content::CertificateRequest(strict::from_str(json)?),
             ItemKind::ConfigMap => Content::ConfigMap(strict::from_str(json)?),
             ItemKind::ResourceClaim => Content::ResourceClaim(strict::from_str(json)?),
             ItemKind::Secret => Content::Secret(strict::from_str(json)?),
@@ -151,6 +160,7 @@ impl<'a> Item<'a> {
                 ItemKind::Decided(object.kind())
             }
             Content::Pod(..) => ItemKind::Decided(Kind::Pod),
+            Content::CertificateRequest(_) => ItemKind::CertificateRequest,
             Content::ConfigMap(_) => ItemKind::ConfigMap,
             Content::ResourceClaim(_) => ItemKind::ResourceClaim,
             Content::Secret(_) => ItemKind::Secret,
@@ -165,7 +175,9 @@ impl<'a> Item<'a> {
                 return object.key();
             }
             Content::Pod(pod, _) => &pod.metadata,
-            Content::ConfigMap(object) | Content::ResourceClaim(object) => &object.metadata,
+            Content::CertificateRequest(request) => &request.metadata,
+            Content::ConfigMap(object) => &object.metadata,
+            Content::ResourceClaim(object) => &object.metadata,
             Content::Secret(secret) => &secret.metadata,
             Content::Workload(_, workload, _) => &workload.metadata,
         };

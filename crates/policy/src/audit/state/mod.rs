@@ -6,28 +6,33 @@
 mod api_server;
 mod item;
 mod pod;
+mod risk;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 use self::item::Content;
 pub(super) use self::item::WORKLOADS;
-use self::views::{PodView, SecretView, Workload};
+use self::views::{CertificateRequestView, PodView, SecretView, Workload};
 use super::Subject;
 use super::kubelet_access::Objects;
 use crate::engine::{Builder, Engine, EngineConfig, EngineError};
 use crate::graph::{VertexError, VertexKind};
 use crate::objects::core::PersistentVolumeClaim;
+use crate::objects::meta::Metadata;
 use crate::objects::pod::Pod;
 use crate::objects::{Kind, Object};
+use crate::CertificateRequests;
 use crate::rbac::default_policy;
 
 pub use self::api_server::{ApiServer, ApiServers, Release};
 pub use self::item::{Item, ItemKind, WorkloadKind};
-pub use self::pod::{NodeTaint, PodFacts, Template, Tolerations};
+pub use self::pod::{Access, NodeTaint, Owner, PodFacts, Template, Tolerations};
+pub use self::risk::{Risk, RiskKind, WritablePath};
 
 /// Namespace and name.
 pub type Name = (String, String);
@@ -46,17 +51,20 @@ pub(super) struct Facts {
     pub(super) api_servers: ApiServers,
     pub(super) pods: Vec<PodFacts>,
     pub(super) templates: Vec<Template>,
-    /// The taints of each Node object.
-    pub(super) nodes: BTreeMap<String, Vec<NodeTaint>>,
+    /// Each Node object.
+    pub(super) nodes: BTreeMap<String, NodeFacts>,
     /// The nodes that a pod, an attachment or a slice names (AU-50).
     pub(super) named_nodes: BTreeSet<String>,
     /// Each ServiceAccount object, and whether its pods get a token; none if it does not say.
     pub(super) accounts: BTreeMap<Name, Option<bool>>,
     pub(super) secrets: BTreeMap<Name, SecretFacts>,
     pub(super) config_maps: BTreeSet<Name>,
+    /// The configurations of kubelets in ConfigMaps of `kube-system`, as text (AU-14).
+    pub(super) kubelet_config_maps: BTreeMap<String, String>,
+    pub(super) certificate_requests: BTreeMap<String, CertificateRequestFacts>,
     pub(super) claims: BTreeSet<Name>,
     pub(super) resource_claims: BTreeSet<Name>,
-    pub(super) volumes: BTreeSet<String>,
+    pub(super) volumes: BTreeMap<String, VolumeFacts>,
     pub(super) attachments: BTreeSet<String>,
     pub(super) slices: BTreeSet<String>,
     /// Each Namespace object, and whether it enforces a pod security standard (E11).
@@ -64,6 +72,33 @@ pub(super) struct Facts {
     /// What is named by volumes, by pods without a node and by templates: the graph has none of it, or not all.
     pub(super) referred: BTreeSet<(VertexKind, Name)>,
     pub(super) given: BTreeMap<ItemKind, u64>,
+}
+
+/// A Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct NodeFacts {
+    pub(super) taints: Vec<NodeTaint>,
+    /// The release of its kubelet, if it says so.
+    pub(super) kubelet: Option<Release>,
+}
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct VolumeFacts {
+    /// The namespace of its claim, if it has one.
+    pub(super) claim_namespace: Option<String>,
+    /// The secrets that the nodes of its claim may read (NA-63).
+    pub(super) secrets: Vec<Name>,
+}
+
+/// A CertificateSigningRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CertificateRequestFacts {
+    pub(super) signer: String,
+    /// Whether it is approved, or has a certificate.
+    pub(super) is_granted: bool,
+    /// The common name and the organizations that it asks for; the reason if that cannot be read.
+    pub(super) subject: Result<(String, Vec<String>), String>,
 }
 
 /// What a Secret gives to whoever reads it.
@@ -88,6 +123,7 @@ pub(super) struct BootstrapToken {
 pub struct StateBuilder {
     engine: Builder,
     facts: Facts,
+    certificate_requests: Option<Arc<dyn CertificateRequests>>,
 }
 
 impl StateBuilder {
@@ -102,8 +138,9 @@ impl StateBuilder {
                 facts.rbac.take(object);
             }
         }
+        let certificate_requests = config.certificate_requests.clone();
         let engine = Builder::new(EngineConfig { admission: true, ..config })?;
-        Ok(Self { engine, facts })
+        Ok(Self { engine, facts, certificate_requests })
     }
 
     /// Adds one object.
@@ -130,16 +167,28 @@ impl StateBuilder {
                     value: taint.value.to_string(),
                     effect: taint.effect.to_string(),
                 };
-                let taints = view.spec.taints.iter().map(taint).collect();
-                self.facts.nodes.insert(object.key().1.to_owned(), taints);
+                let node = NodeFacts {
+                    taints: view.spec.taints.iter().map(taint).collect(),
+                    kubelet: api_server::release_in(&view.status.node_info.kubelet_version),
+                };
+                self.facts.nodes.insert(object.key().1.to_owned(), node);
                 self.give(object)
             }
             Content::Pod(pod, view) => {
                 self.facts.take_pod(&pod, &view);
                 self.give(Object::Pod(pod))
             }
+            Content::CertificateRequest(request) => {
+                let facts = CertificateRequestFacts::of(&request, self.certificate_requests.as_deref());
+                self.facts.certificate_requests.insert(request.metadata.name.to_string(), facts);
+                Ok(())
+            }
             Content::ConfigMap(object) => {
-                self.facts.config_maps.insert(key_of(&object.metadata.namespace, &object.metadata.name));
+                let Metadata { namespace, name, .. } = &object.metadata;
+                if &**namespace == "kube-system" && is_kubelet_config(name) && !object.data.kubelet.is_empty() {
+                    self.facts.kubelet_config_maps.insert(name.to_string(), object.data.kubelet.to_string());
+                }
+                self.facts.config_maps.insert(key_of(namespace, name));
                 Ok(())
             }
             Content::ResourceClaim(object) => {
@@ -178,6 +227,11 @@ impl State {
     /// The authorizers over the state.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// The configurations of kubelets that ConfigMaps of `kube-system` hold, by name of the ConfigMap: YAML or JSON (AU-14).
+    pub fn kubelet_config_maps(&self) -> &BTreeMap<String, String> {
+        &self.facts.kubelet_config_maps
     }
 
     /// The API servers of the state.
@@ -248,14 +302,17 @@ impl Facts {
                 self.slices.insert(slice.metadata.name.to_string());
             }
             Object::PersistentVolume(volume) => {
-                self.volumes.insert(volume.metadata.name.to_string());
-                let referred = &mut self.referred;
-                volume.each_secret(|namespace, name| {
-                    referred.insert((VertexKind::Secret, key_of(namespace, name)));
-                });
+                let mut facts = VolumeFacts {
+                    claim_namespace: volume.spec.claim_ref.as_ref().map(|claim| claim.namespace.to_string()),
+                    secrets: Vec::new(),
+                };
+                volume.each_secret(|namespace, name| facts.secrets.push(key_of(namespace, name)));
+                let secrets = facts.secrets.iter().cloned();
+                self.referred.extend(secrets.map(|secret| (VertexKind::Secret, secret)));
+                self.volumes.insert(volume.metadata.name.to_string(), facts);
                 if let Some(claim) = &volume.spec.claim_ref {
                     let key = key_of(&claim.namespace, &claim.name);
-                    referred.insert((VertexKind::PersistentVolumeClaim, key));
+                    self.referred.insert((VertexKind::PersistentVolumeClaim, key));
                 }
             }
             Object::PersistentVolumeClaim(PersistentVolumeClaim { metadata, .. }) => {
@@ -308,7 +365,34 @@ impl Facts {
         let key = (kind.as_str(), &*pods.metadata.namespace, &*pods.metadata.name);
         let is_idle = views.spec.is_idle();
         self.refer(key.1, pods.spec.template());
-        self.templates.push(Template::new(key, is_idle, pods.spec.template(), views.spec.template()));
+        let controller = Owner::of(&pods.metadata);
+        let (pod, view) = (pods.spec.template(), views.spec.template());
+        self.templates.push(Template::new(key, is_idle, controller, pod, view));
+    }
+}
+
+/// `kubelet-config`, or `kubelet-config-1.N` as kubeadm before 1.24 called it.
+fn is_kubelet_config(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix("kubelet-config") else { return false };
+    rest.is_empty() || rest.strip_prefix("-1.").is_some_and(|minor| minor.bytes().all(|b| b.is_ascii_digit()))
+}
+
+impl CertificateRequestFacts {
+    fn of(request: &CertificateRequestView<'_>, reader: Option<&dyn CertificateRequests>) -> Self {
+        let CertificateRequestView { spec, status, .. } = request;
+        let is_approved = status.conditions.iter().any(|condition| &*condition.kind == "Approved");
+        let subject = match reader {
+            None => Err("no reader of certificate requests is set".to_owned()),
+            Some(reader) => BASE64_STANDARD
+                .decode(spec.request.replace(['\r', '\n'], ""))
+                .map_err(|error| format!("spec.request is not base64: {error}"))
+                .and_then(|pem| Ok((reader.common_name(&pem)?, reader.organizations(&pem)?))),
+        };
+        Self {
+            signer: spec.signer_name.to_string(),
+            is_granted: is_approved || !status.certificate.is_empty(),
+            subject,
+        }
     }
 }
 

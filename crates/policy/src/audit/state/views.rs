@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
+use crate::objects::certificates::CertificateSigningRequestSpec;
 use crate::objects::decode::{List, StringMap, Text, or_default};
 use crate::objects::meta::Metadata;
 
@@ -150,6 +151,21 @@ pub(super) struct Toleration<'a> {
 pub(super) struct NodeView<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) spec: NodeSpec<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) status: NodeStatus<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeStatus<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) node_info: NodeInfo<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct NodeInfo<'a> {
+    pub(super) kubelet_version: Text<'a>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -220,6 +236,48 @@ impl<P> WorkloadSpec<P> {
     pub(super) fn is_idle(&self) -> bool {
         self.suspend || self.replicas == Some(0) || self.parallelism == Some(0)
     }
+}
+
+/// A ConfigMap, without its values: only the configuration of kubelets is read (AU-13).
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct ConfigMapView<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) data: KubeletEntry<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct KubeletEntry<'a> {
+    pub(super) kubelet: Text<'a>,
+}
+
+/// A CertificateSigningRequest.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct CertificateRequestView<'a> {
+    #[serde(deserialize_with = "or_default")]
+    pub(super) metadata: Metadata<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) spec: CertificateSigningRequestSpec<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) status: CertificateRequestStatus<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct CertificateRequestStatus<'a> {
+    pub(super) certificate: Text<'a>,
+    pub(super) conditions: List<Condition<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct Condition<'a> {
+    #[serde(rename = "type")]
+    pub(super) kind: Text<'a>,
 }
 
 /// A Secret, without its values (AU-13): only of a bootstrap token three entries are read, which are no secrets.

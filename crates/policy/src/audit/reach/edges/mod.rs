@@ -119,7 +119,7 @@ impl<'a> Edges<'a> {
             if let Some(account) = account.filter(|_| self.context.has_api_token(pod)) {
                 edges.push(plain(21, account));
             }
-            if let Some(node) = self.context.node(&pod.node).filter(|_| pod.escape.is_some()) {
+            if let Some(node) = self.context.node(&pod.node).filter(|_| pod.access.way_out().is_some()) {
                 edges.push(plain(22, node));
             }
             if !edges.is_empty() {
@@ -174,7 +174,7 @@ impl<'a> Edges<'a> {
             let user = self.context.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
             edges.extend(user.map(|user| plain(4, user)));
             edges.extend(talkers.iter().cloned());
-            let taints = facts.nodes.get(node).map(Vec::as_slice).unwrap_or_default();
+            let taints = facts.nodes.get(node).map(|node| node.taints.as_slice()).unwrap_or_default();
             let list = *by_taints.entry(taints).or_insert_with(|| {
                 let come =
                     |template: &&&Template| taints.iter().all(|taint| template.tolerations.tolerate(taint));

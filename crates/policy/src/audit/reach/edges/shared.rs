@@ -89,10 +89,10 @@ impl Shared {
                 waiting.entry(pod.namespace.clone()).or_default().extend(&of_pod);
             }
             live.entry(pod.namespace.clone()).or_default().push(id);
-            if pod.controller == "DaemonSet" {
+            if pod.controller.kind == "DaemonSet" {
                 daemons.extend(&of_pod);
             }
-            if !pod.controller.is_empty() {
+            if !pod.controller.is_none() {
                 controlled.extend(of_pod);
             }
         }
