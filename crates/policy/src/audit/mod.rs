@@ -5,9 +5,11 @@
 //! * [`state`] is the cluster as an audit of everything reads it.
 //! * [`rights`] says what each subject may do, of all that leads further.
 //! * [`reach`] says what a stolen node reaches: by itself, and in the end.
+//! * [`findings`] names what gives a thief more than that node, and what to change.
 //!
 //! What an answer lacks is [`Incomplete`].
 
+pub mod findings;
 mod incomplete;
 pub mod kubelet_access;
 pub mod reach;

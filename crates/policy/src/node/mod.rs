@@ -102,6 +102,12 @@ impl NodeAuthorizer {
         &self.graph
     }
 
+    /// Whether every node may make a request, whatever is bound to it (NA-105). Names and namespaces play no part.
+    pub fn allows_always(&self, verb: &str, request: &ResourceRequest<'_>) -> bool {
+        Branch::of(request.group, request.resource, self.gates).is_none()
+            && self.static_rules.iter().any(|rule| static_rules::covers(rule, verb, request))
+    }
+
     /// Lists no rules. For a node the listing is incomplete, with the reason; for others it is complete (NA-12, RB-42).
     pub fn rules_for(&self, user: &User) -> RuleListing {
         let mut listing = RuleListing::default();

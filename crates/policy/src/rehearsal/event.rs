@@ -1,7 +1,7 @@
 //! Audit events: from the bytes of a log or of an API server's audit webhook to what authorizers are asked.
 //!
-//! This is the only reader of events for rehearsals. It reads what a decision needs and skips the rest, above all the bodies
-//! of requests and responses, which it never keeps.
+//! This is the only reader of events, for rehearsals and for the audit. It reads what these need and skips the rest, above all the
+//! bodies of responses; of bodies of requests it keeps nothing.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::text::cut;
 use super::unknown::Unknown;
-use crate::request::{Attributes, User};
+use crate::request::{Attributes, ResourceRequest, User};
 use crate::request_info::RequestInfo;
 
 const API_VERSION: &str = "audit.k8s.io/v1";
@@ -53,6 +53,13 @@ pub struct AuditEvent<'a> {
     pub(super) request_received_timestamp: Cow<'a, str>,
     #[serde(borrow)]
     annotations: Option<Annotations<'a>>,
+    #[serde(borrow, default)]
+    user_agent: Cow<'a, str>,
+    #[serde(rename = "sourceIPs", default)]
+    source_ips: Option<Vec<String>>,
+    /// As text: nobody but the audit looks into it, and only into events of nodes.
+    #[serde(borrow, default)]
+    request_object: Option<&'a RawValue>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -221,6 +228,66 @@ impl<'de> Visitor<'de> for Items<'_> {
             (self.0)(read(item.get()));
         }
         Ok(())
+    }
+}
+
+/// What the audit asks of an event.
+impl AuditEvent<'_> {
+    /// The authenticated user: the name, and the groups.
+    pub fn caller(&self) -> Option<(&str, &[String])> {
+        let user = self.user.as_ref()?;
+        Some((&user.username, user.groups.as_deref().unwrap_or_default()))
+    }
+
+    /// The first value of an extra field of the user.
+    pub fn extra(&self, key: &str) -> Option<&str> {
+        let extra = self.user.as_ref()?.extra.as_ref()?.get(key)?.as_ref()?;
+        extra.first().map(String::as_str)
+    }
+
+    /// Whether the request was made in somebody else's name.
+    pub fn is_impersonated(&self) -> bool {
+        self.impersonated_user.is_some()
+    }
+
+    /// The program that made the request, as it says itself.
+    pub fn user_agent(&self) -> &str {
+        &self.user_agent
+    }
+
+    /// The address that the request came from, as the first proxy says.
+    pub fn source(&self) -> Option<&str> {
+        self.source_ips.as_ref()?.first().map(String::as_str)
+    }
+
+    /// When the request was received (RFC 3339).
+    pub fn received(&self) -> &str {
+        &self.request_received_timestamp
+    }
+
+    /// Whether the answer was no error; true for an event before the answer.
+    pub fn is_success(&self) -> bool {
+        self.response_status.as_ref().and_then(|status| status.code).is_none_or(|code| code < 400)
+    }
+
+    /// The body of the request, as text.
+    pub fn request_object(&self) -> Option<&str> {
+        self.request_object.map(RawValue::get)
+    }
+
+    /// The request as authorizers are asked about it, for a user.
+    pub fn attributes<'e>(&'e self, user: &'e User) -> Attributes<'e> {
+        let resource = self.object_ref.as_ref().map(|object| ResourceRequest {
+            namespace: &object.namespace,
+            group: &object.api_group,
+            version: &object.api_version,
+            resource: &object.resource,
+            subresource: &object.subresource,
+            name: &object.name,
+            ..ResourceRequest::default()
+        });
+        let path = self.request_uri.split('?').next().unwrap_or_default();
+        Attributes { user, verb: &self.verb, path, resource }
     }
 }
 

@@ -48,6 +48,11 @@ impl Objects {
         self.cluster_roles.get(name)
     }
 
+    /// The Roles, sorted by namespace and name.
+    pub(in crate::audit) fn roles(&self) -> impl Iterator<Item = &Role> {
+        self.roles.values()
+    }
+
     /// A Role.
     pub(in crate::audit) fn role(&self, namespace: &str, name: &str) -> Option<&Role> {
         self.roles.get(&(namespace.to_owned(), name.to_owned()))
@@ -127,6 +132,20 @@ impl Objects {
             role.rules.extend(held);
         }
         (roles.into_iter().map(|role| (role.metadata.name.clone(), role)).collect(), notes)
+    }
+
+    /// The rules of a role: those stored, then those that an aggregated ClusterRole is to collect (AU-25).
+    pub(in crate::audit) fn rules_in_force(&self, role: &Role) -> Vec<PolicyRule> {
+        let mut rules = role.rules.clone();
+        if role.is_aggregated() {
+            let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
+            let _ = aggregation::aggregate(&mut roles);
+            let all = roles.into_iter().find(|other| other.metadata.name == role.metadata.name);
+            let pending =
+                all.into_iter().flat_map(|role| role.rules).filter(|rule| !role.rules.contains(rule));
+            rules.extend(pending);
+        }
+        rules
     }
 
     fn grants(&self, binding: &Binding, role: &Role) -> Vec<Grant> {

@@ -11,16 +11,21 @@ mod direct;
 mod edges;
 mod report;
 mod universe;
+mod worst;
 
 pub use self::closure::ClusterAdmin;
 pub use self::direct::DirectReach;
 pub use self::edges::Asked;
-pub use self::report::{Closure, Counts, DirectLists, Names, NodeReach, Path, PathEdge, Pods, Report};
+pub use self::report::{
+    Closure, Counts, DirectLists, Names, NodeReach, Path, PathEdge, Pods, ReachSize, Report,
+};
 
 use self::closure::Search;
 use self::edges::Edges;
 use self::report::Describe;
-use self::universe::{Universe, VertexType};
+use self::universe::Universe;
+pub(in crate::audit) use self::universe::{Vertex, VertexType};
+pub(in crate::audit) use self::worst::{Way, worst};
 use super::rights::Grants;
 use super::state::{ItemKind, State};
 use super::{Incomplete, Why};

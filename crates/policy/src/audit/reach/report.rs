@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::closure::{ClusterAdmin, Search, Step};
 use super::direct::{DirectReach, bytes};
@@ -70,6 +70,26 @@ pub struct Closure {
     /// Ways to admin, nodes, service accounts and secrets, the nearest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<Path>,
+}
+
+/// How much a node reaches in the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReachSize {
+    /// Whether that is everything.
+    #[serde(serialize_with = "as_word")]
+    pub cluster_admin: ClusterAdmin,
+    /// How much that is.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+impl ReachSize {
+    /// As nodes are compared (AU-67): the greater reaches more.
+    pub fn order(&self) -> (std::cmp::Reverse<ClusterAdmin>, usize, usize, usize) {
+        let Counts { secrets, pods, nodes, .. } = &self.counts;
+        (std::cmp::Reverse(self.cluster_admin), secrets.count, pods.count, *nodes)
+    }
 }
 
 /// Counts of a closure.
@@ -211,11 +231,6 @@ pub(super) struct Describe<'s> {
 
 impl Describe<'_> {
     pub(super) fn closure(&self, search: &Search<'_, '_>) -> Closure {
-        let found = search.found();
-        let of_type = |kind| {
-            let range = self.universe.range(kind, None);
-            found.order.iter().copied().filter(move |id| range.contains(id)).collect::<Vec<Id>>()
-        };
         let names = |ids: &[Id]| {
             let mut names: Vec<String> = ids
                 .iter()
@@ -225,16 +240,9 @@ impl Describe<'_> {
             names.sort_unstable();
             names
         };
+        let of_type = |kind| self.of_type(search, kind).collect::<Vec<Id>>();
         let (nodes, accounts) = (of_type(VertexType::Node), of_type(VertexType::Account));
-        let (secrets, pods) = (of_type(VertexType::Secret), of_type(VertexType::Pod));
-        let of_others = pods.iter().filter(|id| self.own_pods.binary_search(id).is_err()).count();
-        let counts = Counts {
-            secrets: self.count(search, VertexType::Secret, secrets.len()),
-            configmaps: self.count(search, VertexType::ConfigMap, of_type(VertexType::ConfigMap).len()),
-            pods: Pods { count: pods.len(), of_others },
-            nodes: nodes.len(),
-            serviceaccounts: accounts.len(),
-        };
+        let secrets = of_type(VertexType::Secret);
         let mut paths = Vec::new();
         let to_admin = search.way_to_admin();
         if self.paths > 0 && !to_admin.is_empty() {
@@ -243,13 +251,35 @@ impl Describe<'_> {
         for ids in [&nodes, &accounts, &secrets] {
             paths.extend(ids.iter().take(self.paths).map(|id| self.path(&search.way(*id))));
         }
-        Closure {
+        let ReachSize { cluster_admin, counts } = self.size(search);
+        Closure { cluster_admin, nodes: names(&nodes), serviceaccounts: names(&accounts), counts, paths }
+    }
+
+    /// How much the last search found.
+    pub(super) fn size(&self, search: &Search<'_, '_>) -> ReachSize {
+        let count = |kind| self.of_type(search, kind).count();
+        let of_others = self.of_type(search, VertexType::Pod);
+        let of_others = of_others.filter(|id| self.own_pods.binary_search(id).is_err()).count();
+        ReachSize {
             cluster_admin: search.cluster_admin(),
-            nodes: names(&nodes),
-            serviceaccounts: names(&accounts),
-            counts,
-            paths,
+            counts: Counts {
+                secrets: self.count(search, VertexType::Secret, count(VertexType::Secret)),
+                configmaps: self.count(search, VertexType::ConfigMap, count(VertexType::ConfigMap)),
+                pods: Pods { count: count(VertexType::Pod), of_others },
+                nodes: count(VertexType::Node),
+                serviceaccounts: count(VertexType::Account),
+            },
         }
+    }
+
+    /// What the last search found of a type, nearest first.
+    fn of_type<'f>(
+        &self,
+        search: &'f Search<'_, '_>,
+        kind: VertexType,
+    ) -> impl Iterator<Item = Id> + use<'f> {
+        let range = self.universe.range(kind, None);
+        search.found().order.iter().copied().filter(move |id| range.contains(id))
     }
 
     fn count(&self, search: &Search<'_, '_>, kind: VertexType, count: usize) -> Names {
@@ -258,7 +288,7 @@ impl Describe<'_> {
         Names { count, all, namespaces }
     }
 
-    fn path(&self, way: &[(Id, Step)]) -> Path {
+    pub(super) fn path(&self, way: &[(Id, Step)]) -> Path {
         let name = |id: Id| self.universe.get(id).map(ToString::to_string).unwrap_or_default();
         let edges: Vec<PathEdge> = way
             .iter()
@@ -266,26 +296,9 @@ impl Describe<'_> {
                 id: format!("E{number}"),
                 from: name(*from),
                 to: name(*to),
-                grant: grant.and_then(|grant| self.grants.grant(grant)).map(|grant| {
-                    let (kind, namespace, binding) = grant.binding;
-                    let mut named = Map::new();
-                    named.insert("kind".to_owned(), json!(kind));
-                    if !namespace.is_empty() {
-                        named.insert("namespace".to_owned(), json!(namespace));
-                    }
-                    named.insert("name".to_owned(), json!(binding));
-                    let mut words = Map::new();
-                    words.insert("binding".to_owned(), Value::Object(named));
-                    words.insert("role".to_owned(), json!({"kind": grant.role.0, "name": grant.role.1}));
-                    match grant.rule {
-                        Some(rule) => words.insert("rule".to_owned(), json!(rule)),
-                        None => words.insert("pending".to_owned(), json!(true)),
-                    };
-                    if !grant.aggregated_from.is_empty() {
-                        words.insert("aggregatedFrom".to_owned(), json!(grant.aggregated_from));
-                    }
-                    Value::Object(words)
-                }),
+                grant: grant
+                    .and_then(|grant| self.grants.grant(grant))
+                    .and_then(|grant| serde_json::to_value(grant).ok()),
             })
             .collect();
         Path { to: edges.last().map(|edge| edge.to.clone()).unwrap_or_default(), edges }

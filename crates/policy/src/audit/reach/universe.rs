@@ -12,7 +12,7 @@ use crate::identity::NODE_USER_PREFIX;
 
 /// The types of vertices, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum VertexType {
+pub(in crate::audit) enum VertexType {
     /// The credential and the root of a machine.
     Node,
     /// Code in a pod.
@@ -74,19 +74,19 @@ impl VertexType {
 
 /// A vertex: its type, namespace (empty where there is none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Vertex {
-    pub(super) kind: VertexType,
-    pub(super) namespace: String,
-    pub(super) name: String,
+pub(in crate::audit) struct Vertex {
+    pub(in crate::audit) kind: VertexType,
+    pub(in crate::audit) namespace: String,
+    pub(in crate::audit) name: String,
 }
 
 impl Vertex {
-    fn new(kind: VertexType, namespace: &str, name: &str) -> Self {
+    pub(in crate::audit) fn new(kind: VertexType, namespace: &str, name: &str) -> Self {
         Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// The vertex of a subject.
-    pub(super) fn of(subject: &Subject) -> Self {
+    pub(in crate::audit) fn of(subject: &Subject) -> Self {
         match subject {
             Subject::ServiceAccount { namespace, name } => Self::new(VertexType::Account, namespace, name),
             Subject::Node { name } => Self::new(VertexType::User, "", &format!("{NODE_USER_PREFIX}{name}")),

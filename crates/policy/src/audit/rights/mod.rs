@@ -10,6 +10,9 @@ mod built_in;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
 pub(in crate::audit) use self::asks::asks_of;
 pub use self::asks::{Ask, Verbs};
 use self::built_in::{BuiltIn, DefaultBinding};
@@ -40,6 +43,41 @@ pub struct Grant<'a> {
     pub aggregated_from: &'a [String],
     /// The rule itself; none if no rule of the role leads further.
     pub text: Option<&'a PolicyRule>,
+}
+
+impl Grant<'_> {
+    /// The rule in words: verbs, resources, and the names or API groups that limit it.
+    pub fn rule_text(&self) -> String {
+        let Some(rule) = self.text else { return String::new() };
+        let name = |group: &String| if group.is_empty() { "core".to_owned() } else { group.clone() };
+        let groups: Vec<String> = rule.api_groups.iter().map(name).collect();
+        let mut text =
+            format!("{} {} ({})", rule.verbs.join(","), rule.resources.join(","), groups.join(","));
+        if !rule.resource_names.is_empty() {
+            text.push_str(&format!(" named {}", rule.resource_names.join(",")));
+        }
+        text
+    }
+}
+
+impl Serialize for Grant<'_> {
+    /// As in JSON (AU-66, AU-71): `binding`, `role`, the index of the rule or `pending`, and `aggregatedFrom`.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, namespace, name) = self.binding;
+        let mut words = serializer.serialize_map(None)?;
+        let binding = [("kind", kind), ("namespace", namespace), ("name", name)];
+        let binding: BTreeMap<_, _> = binding.into_iter().filter(|(_, text)| !text.is_empty()).collect();
+        words.serialize_entry("binding", &binding)?;
+        words.serialize_entry("role", &BTreeMap::from([("kind", self.role.0), ("name", self.role.1)]))?;
+        match self.rule {
+            Some(rule) => words.serialize_entry("rule", &rule)?,
+            None => words.serialize_entry("pending", &true)?,
+        }
+        if !self.aggregated_from.is_empty() {
+            words.serialize_entry("aggregatedFrom", self.aggregated_from)?;
+        }
+        words.end()
+    }
 }
 
 /// To which names a right is limited.
@@ -90,6 +128,12 @@ impl Held {
     /// Whether it holds for every name, and for requests without one.
     pub fn is_free(&self) -> bool {
         self.names == Names::Free
+    }
+
+    /// Whether it is one to create something, or to change something that is there. Rules with names never allow to create
+    /// (RB-15).
+    pub fn writes(&self) -> bool {
+        self.verbs.meets(Verbs::CHANGE) || (self.verbs.meets(Verbs::CREATE) && self.is_free())
     }
 }
 
@@ -144,6 +188,8 @@ pub struct Grants {
     bindings: Vec<Bound>,
     by_subject: HashMap<Key, Vec<u32>>,
     full_roles: HashSet<String>,
+    /// The roles that somebody may bind by name: with the namespace of a Role.
+    bindable: BTreeMap<(Option<String>, String), Arc<Compiled>>,
 }
 
 /// A user name or a group.
@@ -225,7 +271,36 @@ impl Grants {
             };
             grants.bind(Some(namespace.as_str().into()), binding, role, built_in.binding(binding));
         }
+        grants.bindable = roles.bindable();
         grants
+    }
+
+    /// The roles that somebody may bind by name, each with the namespace of a Role.
+    pub fn bindable(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
+        self.bindable.keys().map(|(namespace, name)| (namespace.as_deref(), name.as_str()))
+    }
+
+    /// The rights that a role of [`Grants::bindable`] gives to whoever is bound to it, for the cluster or in a namespace. Their
+    /// grants name no binding.
+    pub fn of_bindable(&self, role: (Option<&str>, &str), namespace: Option<&str>) -> Rights {
+        let mut rights = Rights::default();
+        let key = (role.0.map(str::to_owned), role.1.to_owned());
+        let Some(compiled) = self.bindable.get(&key) else { return rights };
+        let grant = |rule: u32| GrantId { binding: u32::MAX, rule };
+        let namespace: Option<Arc<str>> = namespace.map(Into::into);
+        if namespace.is_none() {
+            rights.full = compiled.full.map(grant);
+            rights.aggregated = compiled.is_aggregated.then_some(grant(0));
+        }
+        rights.held.extend(compiled.held.iter().map(|(rule, ask, verbs, names)| Held {
+            ask: *ask,
+            verbs: *verbs,
+            names: names.clone(),
+            namespace: namespace.clone(),
+            grant: grant(*rule),
+            is_built_in: false,
+        }));
+        rights
     }
 
     fn bind(
@@ -397,6 +472,51 @@ impl<'a> Roles<'a> {
         });
         self.compiled.insert(key, role.clone());
         role
+    }
+}
+
+impl Roles<'_> {
+    /// All roles that compiled rules allow to bind by name, and those that these allow, and so on.
+    fn bindable(&mut self) -> BTreeMap<(Option<String>, String), Arc<Compiled>> {
+        let mut found = BTreeMap::new();
+        let mut to_read: Vec<Arc<Compiled>> = self.compiled.values().flatten().cloned().collect();
+        let mut named = HashSet::new();
+        while let Some(role) = to_read.pop() {
+            let binds = role.held.iter().filter(|(_, ask, verbs, _)| {
+                matches!(ask, Ask::ClusterRoles | Ask::Roles) && verbs.meets(Verbs::BIND)
+            });
+            for (_, ask, _, names) in binds {
+                let Names::Only(names) = names else { continue };
+                for name in names.iter() {
+                    if !named.insert((*ask, name.clone())) {
+                        continue;
+                    }
+                    let keys: Vec<(Option<String>, String)> = match ask {
+                        Ask::ClusterRoles => vec![(None, name.clone())],
+                        _ => self
+                            .namespaces_of(name)
+                            .map(|namespace| (Some(namespace), name.clone()))
+                            .collect(),
+                    };
+                    for key in keys {
+                        let role = match &key.0 {
+                            None => self.cluster(name),
+                            Some(namespace) => self.namespaced(namespace, name),
+                        };
+                        let Some(role) = role else { continue };
+                        to_read.push(role.clone());
+                        found.insert(key, role);
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The namespaces that have a Role of this name.
+    fn namespaces_of(&self, name: &str) -> impl Iterator<Item = String> + use<> {
+        let roles = self.objects.roles().filter(|role| role.metadata.name == name);
+        roles.map(|role| role.metadata.namespace.clone()).collect::<Vec<_>>().into_iter()
     }
 }
 

@@ -136,7 +136,7 @@ impl ApiServers {
 }
 
 /// Flags by name: `--k=v`, `--k v`, or `--k` alone, which means true.
-fn flags(words: &[&str]) -> BTreeMap<String, Vec<String>> {
+pub(super) fn flags(words: &[&str]) -> BTreeMap<String, Vec<String>> {
     let mut flags = BTreeMap::<String, Vec<String>>::new();
     let mut words = words.iter().peekable();
     while let Some(word) = words.next() {

@@ -5,6 +5,7 @@
 
 mod api_server;
 mod item;
+mod kubelet;
 mod pod;
 mod risk;
 mod views;
@@ -20,17 +21,18 @@ pub(super) use self::item::WORKLOADS;
 use self::views::{CertificateRequestView, PodView, SecretView, Workload};
 use super::Subject;
 use super::kubelet_access::Objects;
+use crate::CertificateRequests;
 use crate::engine::{Builder, Engine, EngineConfig, EngineError};
 use crate::graph::{VertexError, VertexKind};
 use crate::objects::core::PersistentVolumeClaim;
 use crate::objects::meta::Metadata;
 use crate::objects::pod::Pod;
 use crate::objects::{Kind, Object};
-use crate::CertificateRequests;
 use crate::rbac::default_policy;
 
 pub use self::api_server::{ApiServer, ApiServers, Release};
 pub use self::item::{Item, ItemKind, WorkloadKind};
+pub use self::kubelet::KubeletSettings;
 pub use self::pod::{Access, NodeTaint, Owner, PodFacts, Template, Tolerations};
 pub use self::risk::{Risk, RiskKind, WritablePath};
 
@@ -185,7 +187,8 @@ impl StateBuilder {
             }
             Content::ConfigMap(object) => {
                 let Metadata { namespace, name, .. } = &object.metadata;
-                if &**namespace == "kube-system" && is_kubelet_config(name) && !object.data.kubelet.is_empty() {
+                if &**namespace == "kube-system" && is_kubelet_config(name) && !object.data.kubelet.is_empty()
+                {
                     self.facts.kubelet_config_maps.insert(name.to_string(), object.data.kubelet.to_string());
                 }
                 self.facts.config_maps.insert(key_of(namespace, name));

@@ -157,7 +157,8 @@ impl PodFacts {
 impl Owner {
     pub(super) fn of(metadata: &Metadata<'_>) -> Self {
         let mut controllers = metadata.owner_references.iter().filter(|owner| owner.controller == Some(true));
-        let of = |owner: &OwnerReference<'_>| Self { kind: owner.kind.to_string(), name: owner.name.to_string() };
+        let of =
+            |owner: &OwnerReference<'_>| Self { kind: owner.kind.to_string(), name: owner.name.to_string() };
         controllers.next().map(of).unwrap_or_default()
     }
 

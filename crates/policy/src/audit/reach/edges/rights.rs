@@ -112,7 +112,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
         // Both rights in one namespace.
         let reads_everywhere = reads.iter().any(|held| held.namespace.is_none());
         let read_in: BTreeSet<&str> = reads.iter().filter_map(|held| held.namespace.as_deref()).collect();
-        for held in self.held(Ask::Secrets, Verbs::WRITE).iter().filter(|held| writes(held)) {
+        for held in self.held(Ask::Secrets, Verbs::WRITE).iter().filter(|held| held.writes()) {
             match held.namespace.as_deref() {
                 None if reads_everywhere => self.lead_to_all(28, VertexType::Account, None, held.grant),
                 None => {
@@ -154,7 +154,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
         let pods = self.rights.of(Ask::Pods, Verbs::CREATE).filter(|held| held.is_free() && !self.is_node);
         let workloads = WORKLOADS
             .iter()
-            .flat_map(|row| self.rights.of(Ask::Workload(row.0), Verbs::WRITE).filter(|held| writes(held)));
+            .flat_map(|row| self.rights.of(Ask::Workload(row.0), Verbs::WRITE).filter(|held| held.writes()));
         pods.chain(workloads).cloned().collect()
     }
 
@@ -279,7 +279,7 @@ impl<'e, 'a> Rightful<'e, 'a> {
             let here = |ask, verbs: Verbs| {
                 wide.iter().chain(own).filter(move |held| held.ask == ask && held.verbs.meets(verbs))
             };
-            let may_bind = here(Ask::RoleBindings, Verbs::WRITE).any(|held| writes(held));
+            let may_bind = here(Ask::RoleBindings, Verbs::WRITE).any(|held| held.writes());
             let roles = here(Ask::Roles, Verbs::BIND).filter(|held| held.is_free());
             let full = |held: &&&Held| self.context.grants.is_for_full_role(&held.names);
             let cluster_roles = here(Ask::ClusterRoles, Verbs::BIND).filter(full);
@@ -364,10 +364,4 @@ impl<'e, 'a> Rightful<'e, 'a> {
             self.lead_to_admin(26, grant);
         }
     }
-}
-
-/// Whether a right to write is one to create something, or to change something that is there. Rules with names never allow to
-/// create (RB-15).
-fn writes(held: &Held) -> bool {
-    held.verbs.meets(Verbs::CHANGE) || (held.verbs.meets(Verbs::CREATE) && held.is_free())
 }

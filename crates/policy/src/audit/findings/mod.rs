@@ -1,0 +1,153 @@
+//! Findings: what gives a thief of a node more than the node, and what to change (section 6 of the audit's rules).
+//!
+//! A finding is about a subject: whoever holds a permission, a workload, a secret, a node, an API server. Each rule is a function of
+//! the state; the same state gives the same findings, whatever the order of its objects. Permissions that the default policy of
+//! Kubernetes grants are left out (AU-33).
+
+mod by_rights;
+mod control_plane;
+mod finding;
+mod found;
+mod kubelets;
+mod missing;
+mod nodes;
+mod notes;
+mod powers;
+mod roles;
+mod standing;
+mod subjects;
+mod table;
+mod usage;
+mod workloads;
+
+use serde::Serialize;
+
+pub use self::finding::{Evidence, Finding, Instance, ReachChange, Severity};
+use self::found::{All, Found};
+pub use self::kubelets::Kubelets;
+pub use self::notes::Note;
+use self::standing::Standing;
+pub use self::table::{RULES, Rule, rule};
+pub use self::usage::Usage;
+use self::workloads::Workloads;
+use super::Incomplete;
+use super::reach::{Asked, DirectReach, Vertex, Way, worst};
+use super::rights::Grants;
+use super::state::State;
+
+/// What is asked of the findings, and what is known beside the state.
+pub struct Wanted<'a> {
+    /// The settings of kubelets.
+    pub kubelets: &'a Kubelets,
+    /// What audit logs showed.
+    pub usage: Option<&'a Usage<'a>>,
+    /// The number of nodes that may reach a secret by themselves (PC123).
+    pub secret_nodes: usize,
+    /// How many seconds an audit log must cover before a permission counts as unused (PC134).
+    pub unused_after: i64,
+    /// Also findings about subjects that no thief of a node has (AU-36).
+    pub all_subjects: bool,
+    /// Also what the default policy grants, as `info` (AU-33).
+    pub include_built_in: bool,
+    /// What depends on the time.
+    pub asked: Asked<'a>,
+    /// The SHA-256 digest of some bytes.
+    pub digest: &'a dyn Fn(&[u8]) -> [u8; 32],
+}
+
+impl std::fmt::Debug for Wanted<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Wanted")
+    }
+}
+
+/// The findings of a state.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The findings: severity falling, id, subject (AU-131).
+    pub findings: Vec<Finding>,
+    /// What was missing.
+    pub incomplete: Vec<Incomplete>,
+    /// What is worth knowing beside them.
+    pub notes: Vec<Note>,
+}
+
+/// Audits a state.
+pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
+    let grants = Grants::new(&state.facts().rbac);
+    let direct = DirectReach::of(state);
+    let standing = Standing::new(state, &grants);
+    let found = find(&standing, &direct, wanted);
+    let targets: Vec<Vertex> = found.iter().filter_map(|found| found.about.clone()).collect();
+    let mut ways = worst(state, &direct, &grants, &wanted.asked, &targets).into_iter();
+    let with_words = found.into_iter().filter_map(|found| {
+        let way = found.about.as_ref().and_then(|_| ways.next()).flatten();
+        in_words(found, way, &grants, wanted)
+    });
+    let mut findings: Vec<Finding> = with_words.collect();
+    findings.sort_by(|a, b| a.order().cmp(&b.order()));
+    Report { findings, incomplete: missing::missing(state, wanted), notes: notes::notes(&standing) }
+}
+
+fn find(standing: &Standing<'_>, direct: &DirectReach, wanted: &Wanted<'_>) -> Vec<Found> {
+    let mut all = All::default();
+    subjects::find(standing, wanted.all_subjects, wanted.include_built_in, &mut all);
+    nodes::find(standing, &mut all);
+    control_plane::find(standing, wanted.asked.is_expired, &mut all);
+    kubelets::find(standing, wanted.kubelets, &mut all);
+    Workloads::new(standing, wanted.kubelets, direct, wanted.secret_nodes).find(&mut all);
+    roles::find(standing, &mut all);
+    if let Some(usage) = wanted.usage {
+        usage.find(wanted.unused_after, &mut all);
+    }
+    all.into_list()
+}
+
+/// A finding with its words, evidence and fingerprint.
+fn in_words(found: Found, way: Option<Way>, grants: &Grants, wanted: &Wanted<'_>) -> Option<Finding> {
+    let rule = rule(found.id)?;
+    let instances: Vec<Instance> = found.instances.into_iter().collect();
+    let text = Finding::fingerprint_text(found.id, &found.subject, &instances);
+    let digest = (wanted.digest)(text.as_bytes());
+    let fingerprint = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let mut evidence = Vec::new();
+    if let Some(way) = &way {
+        evidence.push(Evidence::object(format!("node/{}", way.node)));
+        let steps = way.edges.iter();
+        evidence.extend(
+            steps.map(|edge| Evidence { edge: Some(edge.id.clone()), ..Evidence::object(edge.to.clone()) }),
+        );
+    }
+    evidence.extend(found.evidence.into_iter().flatten());
+    for grant in found.grants.iter().filter_map(|grant| grants.grant(*grant)) {
+        let (kind, namespace, name) = grant.binding;
+        let object = |kind: &str, namespace: &str, name: &str| match namespace {
+            "" => format!("{}/{name}", kind.to_lowercase()),
+            namespace => format!("{}/{namespace}/{name}", kind.to_lowercase()),
+        };
+        let of_role = if grant.role.0 == "Role" { namespace } else { "" };
+        evidence.push(Evidence::object(object(kind, namespace, name)));
+        evidence.push(Evidence {
+            object: object(grant.role.0, of_role, grant.role.1),
+            edge: None,
+            pointer: grant.rule.map(|rule| format!("/rules/{rule}")),
+            value: Some(grant.rule_text()),
+        });
+    }
+    Some(Finding {
+        rule,
+        severity: found.severity,
+        subject: found.subject,
+        instances,
+        evidence,
+        grants: found
+            .grants
+            .iter()
+            .filter_map(|grant| serde_json::to_value(grants.grant(*grant)?).ok())
+            .collect(),
+        reach: way.map(|way| ReachChange { node: way.node, before: way.size, after: None }),
+        assumed: found.assumed.into_iter().collect(),
+        fingerprint,
+        references: rule.references.to_vec(),
+    })
+}
