@@ -37,6 +37,7 @@ mod storage_flags;
 pub mod store_flags;
 mod table;
 mod terminal;
+mod time;
 mod yaml;
 
 use std::process::ExitCode;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::engine_flags::{EngineFlags, threads};
 use crate::failure::Failure;
 use crate::terminal::plain;
-use crate::{table, yaml};
+use crate::{table, time, yaml};
 
 /// Show what each node reaches: what a stolen node could read, and what follows from that
 ///
@@ -100,7 +100,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
             "--state is missing: name the files or directories with the objects, as kubectl get -A -o json prints them",
         ));
     }
-    let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time)?;
+    let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time::parse)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let state = load(config, &args.engine)?;
     let nodes = state.nodes();
@@ -114,7 +114,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
         absent: args.wide,
         paths: if is_needed { args.paths } else { 0 },
     };
-    let is_expired = |expiration: &str| time(expiration).is_ok_and(|end| end <= now);
+    let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
     let mut report = reach::report(&state, &wanted, &Asked { is_expired: &is_expired });
     if args.sort == Order::Reach {
         report.nodes.sort_by_key(|node| std::cmp::Reverse(size(node)));
@@ -132,21 +132,13 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn load(config: EngineConfig, flags: &EngineFlags) -> Result<State, Failure> {
+pub(crate) fn load(config: EngineConfig, flags: &EngineFlags) -> Result<State, Failure> {
     let mut builder = StateBuilder::new(config).map_err(Failure::input)?;
     let mut sink = |item: portcullis_policy::audit::state::Item<'_>| {
         builder.take(item).map_err(|error| error.to_string())
     };
     state::load_for::<ForAudit>(&flags.state, threads(), &mut sink).map_err(Failure::input)?;
     Ok(builder.finish())
-}
-
-/// A time, or the beginning of a day in UTC.
-fn time(text: &str) -> Result<Timestamp, Failure> {
-    let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
-    whole.parse().map_err(|error| {
-        Failure::input(format_args!("{text:?} is no time: {error}; write 2026-01-31T12:00:00Z or 2026-01-31"))
-    })
 }
 
 fn value(report: &Report) -> Value {

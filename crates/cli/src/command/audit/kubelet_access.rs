@@ -12,7 +12,7 @@ use portcullis_policy::objects::Kind;
 use portcullis_policy::rbac::default_policy;
 use serde_json::Value;
 
-use super::print;
+use super::print_access as print;
 use crate::cluster_source::{ClusterFlags, ClusterSource};
 use crate::failure::Failure;
 use crate::lines::Lines;

@@ -1,153 +1,139 @@
-//! Prints the findings of `audit kubelet-access`. Names come from the cluster, so they are escaped for the terminal.
+//! Prints findings for people. Names come from the cluster, so they are escaped for the terminal.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use portcullis_policy::audit::kubelet_access::{Basis, Execution, Grant, Holder, Replacement, Report};
-use serde_json::{Value, json};
+use portcullis_policy::audit::findings::{Evidence, Finding, ReachChange, Severity};
+use portcullis_policy::audit::reach::ReachSize;
+use portcullis_policy::audit::{Incomplete, Why};
 
+use super::selection::Selected;
+use crate::table::columns;
 use crate::terminal::plain;
-use crate::yaml;
 
-/// Prints findings, notes, and sufficient rules for people.
-pub(super) fn table(
-    out: &mut dyn Write,
-    report: &Report,
-    replacements: &[Replacement],
-    revision: Option<u64>,
-    is_wide: bool,
-) -> io::Result<()> {
-    if report.holders.is_empty() {
-        writeln!(out, "nobody holds nodes/proxy")?;
-    } else {
-        crate::table::columns(out, &rows(report, is_wide))?;
+/// Prints a table: severity, id, subject, and one line.
+pub(super) fn table(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
+    let findings = &selected.report.findings;
+    if !findings.is_empty() {
+        let mut rows = vec![["SEVERITY", "ID", "SUBJECT", "FINDING"].map(str::to_owned).to_vec()];
+        rows.extend(findings.iter().map(|finding| {
+            vec![
+                finding.severity.to_string(),
+                finding.rule.id.to_owned(),
+                plain(&finding.subject).to_string(),
+                finding.rule.title.to_owned(),
+            ]
+        }));
+        columns(out, &rows)?;
+        writeln!(out)?;
     }
-    if let Some(revision) = revision {
-        writeln!(out, "\nnote: as of revision {revision} of etcd")?;
-    }
-    for holder in &report.holders {
-        if let Some(meaning) = holder.subject.meaning() {
-            writeln!(out, "\nnote: {} is {meaning}", plain(&holder.subject.to_string()))?;
+    end(out, selected)
+}
+
+/// Prints each finding with where it holds, why, what proves it, and how to mend it.
+pub(super) fn wide(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
+    for finding in &selected.report.findings {
+        let Finding { rule, severity, subject, instances, .. } = finding;
+        writeln!(out, "{} {} {}", severity.as_str().to_uppercase(), rule.id, plain(subject))?;
+        writeln!(out, "  {}. {}", rule.title, rule.why)?;
+        let places: Vec<String> =
+            instances.iter().map(|place| plain(&place.to_string()).to_string()).collect();
+        writeln!(out, "  where: {}", places.join(", "))?;
+        for evidence in &finding.evidence {
+            writeln!(out, "  {}", plain(&evidence_line(evidence)))?;
         }
-    }
-    for note in &report.notes {
-        writeln!(out, "\nnote: {}", plain(&note.to_string()))?;
-    }
-    if !replacements.is_empty() {
-        let unknown = "kubelets before 1.33 do not know nodes/pods, nodes/healthz and nodes/configz, unless a guard stands \
-                       in front of them";
-        writeln!(out, "\nWhat would be enough instead ({unknown}):\n")?;
-        manifests(out, replacements)?;
-    }
-    Ok(())
-}
-
-fn rows(report: &Report, is_wide: bool) -> Vec<Vec<String>> {
-    let mut head = vec!["HOLDER", "VERBS", "NODES", "RUNS CODE", "BEHIND A GUARD"];
-    head.extend(if is_wide { &["BINDING", "ROLE", "RULE", "RESOURCES"][..] } else { &["THROUGH"] });
-    let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
-    for holder in &report.holders {
-        rows.extend(holder.grants.iter().map(|grant| row(holder, grant, is_wide)));
-    }
-    rows
-}
-
-fn row(holder: &Holder, grant: &Grant, is_wide: bool) -> Vec<String> {
-    let alone = Holder { subject: holder.subject.clone(), grants: vec![grant.clone()] };
-    let Execution { by_websocket, by_post, behind_guard } = alone.execution();
-    let nodes =
-        if grant.resource_names.is_empty() { "all".to_owned() } else { grant.resource_names.join(",") };
-    let code = match (by_websocket, by_post) {
-        (true, true) => "yes (GET, POST)",
-        (true, false) => "yes (GET)",
-        (false, true) => "yes (POST)",
-        (false, false) => "no",
-    };
-    let behind_guard = if behind_guard { "yes" } else { "no" };
-    let rule = grant.rule.map_or("to be collected".to_owned(), |rule| format!("rules[{rule}]"));
-    let from = if grant.aggregated_from.is_empty() {
-        String::new()
-    } else {
-        format!(" from {}", grant.aggregated_from.join(","))
-    };
-    let mut row = vec![
-        holder.subject.to_string(),
-        grant.verbs.join(","),
-        nodes,
-        code.to_owned(),
-        behind_guard.to_owned(),
-    ];
-    if is_wide {
-        row.extend([
-            grant.binding.clone(),
-            grant.role.clone(),
-            format!("{rule}{from}"),
-            grant.resources.join(","),
-        ]);
-    } else {
-        row.push(format!("{} -> {} {rule}{from}", grant.binding, grant.role));
-    }
-    row.iter().map(|cell| plain(cell)).collect()
-}
-
-/// Prints everything as JSON.
-pub(super) fn json(
-    out: &mut dyn Write,
-    report: &Report,
-    replacements: &[Replacement],
-    revision: Option<u64>,
-) -> io::Result<()> {
-    let holder = |holder: &Holder| {
-        json!({
-            "subject": holder.subject,
-            "meaning": holder.subject.meaning(),
-            "verbs": holder.verbs(),
-            "nodes": holder.nodes(),
-            "runsCode": holder.execution().at_bare_kubelet(),
-            "execution": holder.execution(),
-            "grants": holder.grants,
-        })
-    };
-    let replacement = |replacement: &Replacement| {
-        json!({
-            "subject": replacement.subject,
-            "basis": match replacement.basis {
-                Basis::Verbs => "verbs",
-                Basis::Evidence => "evidence",
-            },
-            "remarks": replacement.remarks,
-            "objects": replacement.objects(),
-        })
-    };
-    let mut document = json!({
-        "holders": report.holders.iter().map(holder).collect::<Vec<_>>(),
-        "notes": report.notes.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "replacements": replacements.iter().map(replacement).collect::<Vec<_>>(),
-    });
-    if let (Some(revision), Some(members)) = (revision, document.as_object_mut()) {
-        members.insert("etcdRevision".to_owned(), revision.into());
-    }
-    writeln!(out, "{document:#}")
-}
-
-/// Prints the rules for `kubectl apply`. Notes are printed as comments.
-pub(super) fn manifests(out: &mut dyn Write, replacements: &[Replacement]) -> io::Result<()> {
-    for replacement in replacements {
-        let objects: Vec<Value> = replacement.objects();
-        writeln!(out, "# {}", plain(&replacement.subject.to_string()))?;
-        for remark in &replacement.remarks {
-            writeln!(out, "# {}", plain(remark))?;
+        if !finding.assumed.is_empty() {
+            writeln!(out, "  assumed: {}", finding.assumed.join(", "))?;
         }
-        if objects.is_empty() {
-            writeln!(out, "# no rules")?;
+        if let Some(reach) = &finding.reach {
+            writeln!(out, "  {}", plain(&reach_line(reach)))?;
         }
-        for object in &objects {
-            write!(out, "---\n{}", yaml::block(object))?;
-        }
+        writeln!(out, "  fix: {}", rule.fix)?;
+        writeln!(out, "  fingerprint: {}\n", finding.fingerprint)?;
     }
-    Ok(())
+    end(out, selected)
 }
 
-/// Prints the holders, one per line.
-pub(super) fn names(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    report.holders.iter().try_for_each(|holder| writeln!(out, "{}", plain(&holder.subject.to_string())))
+/// Prints the subjects, each once.
+pub(super) fn names(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
+    let subjects: std::collections::BTreeSet<&str> =
+        selected.report.findings.iter().map(|finding| finding.subject.as_str()).collect();
+    subjects.iter().try_for_each(|subject| writeln!(out, "{}", plain(subject)))
+}
+
+fn evidence_line(evidence: &Evidence) -> String {
+    let Evidence { object, edge, pointer, value } = evidence;
+    let edge = edge.as_ref().map(|edge| format!(" ({edge})")).unwrap_or_default();
+    let pointer = pointer.as_ref().map(|pointer| format!(" {pointer}")).unwrap_or_default();
+    let value = value.as_ref().map(|value| format!(": {value}")).unwrap_or_default();
+    format!("-> {object}{edge}{pointer}{value}")
+}
+
+fn reach_line(reach: &ReachChange) -> String {
+    let words = |size: &ReachSize| {
+        let counts = &size.counts;
+        let secrets = if counts.secrets.all { "all".to_owned() } else { counts.secrets.count.to_string() };
+        format!(
+            "cluster admin: {}, {} other nodes, {} pods, {secrets} secrets, {} service accounts",
+            size.cluster_admin.as_str(),
+            counts.nodes,
+            counts.pods.count,
+            counts.serviceaccounts
+        )
+    };
+    let after =
+        reach.after.as_ref().map(|after| format!("; after the fix {}", words(after))).unwrap_or_default();
+    format!("node {} reaches {}{after}", reach.node, words(&reach.before))
+}
+
+/// What was not checked, what is not shown, and the sum.
+fn end(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
+    for missing in &selected.report.incomplete {
+        writeln!(out, "not checked: {}", plain(&missing_line(missing)))?;
+    }
+    for note in &selected.report.notes {
+        writeln!(out, "note: {} {}", plain(&note.object), plain(&note.detail))?;
+    }
+    for fixed in &selected.fixed {
+        writeln!(out, "fixed: {} {}", plain(&fixed.id), plain(&fixed.subject))?;
+    }
+    if !selected.report.incomplete.is_empty()
+        || !selected.report.notes.is_empty()
+        || !selected.fixed.is_empty()
+    {
+        writeln!(out)?;
+    }
+    writeln!(out, "{}", sum(selected))
+}
+
+/// Which rules an input is missing for.
+fn missing_line(missing: &Incomplete) -> String {
+    let why = match missing.why {
+        Why::NotGiven => "is not in the state",
+        Why::Refused => "was refused",
+        Why::Failed => "could not be read",
+        Why::Undecodable => "cannot be decoded",
+        Why::Unresolved => "is not enough",
+    };
+    format!("{}: {} {why}: {}", missing.rules.join(", "), missing.input, missing.detail)
+}
+
+/// The number of findings by severity.
+fn sum(selected: &Selected) -> String {
+    let mut counts = BTreeMap::<Severity, usize>::new();
+    for finding in &selected.report.findings {
+        *counts.entry(finding.severity).or_default() += 1;
+    }
+    let by_severity: Vec<String> =
+        counts.iter().rev().map(|(severity, count)| format!("{count} {severity}")).collect();
+    let found = match selected.report.findings.len() {
+        0 => "no findings".to_owned(),
+        1 => format!("1 finding: {}", by_severity.join(", ")),
+        count => format!("{count} findings: {}", by_severity.join(", ")),
+    };
+    let suppressed = match selected.suppressed.len() {
+        0 => String::new(),
+        count => format!("; {count} suppressed"),
+    };
+    format!("{found}{suppressed}")
 }

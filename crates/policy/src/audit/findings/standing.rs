@@ -5,9 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use super::powers::{StrongRoles, binds, escalates, proxies, signs_clients};
 use crate::audit::Subject;
 use crate::audit::rights::{Ask, Grants, Rights, Verbs};
-use crate::audit::state::{ItemKind, Name, State};
+use crate::audit::state::{Name, State};
 use crate::identity::{ACCOUNTS, ANONYMOUS, AUTHENTICATED, NODE_USER_PREFIX, NODES_GROUP, UNAUTHENTICATED};
-use crate::objects::Kind;
 
 /// See the module.
 pub(super) struct Standing<'a> {
@@ -104,7 +103,6 @@ impl<'a> Standing<'a> {
     pub(super) fn is_privileged(&self, namespace: &str) -> bool {
         self.privileged.contains(namespace)
     }
-
 }
 
 /// The subject whose rights every subject of its kind has (AU-31); none for the widest ones.

@@ -1,0 +1,218 @@
+//! From the flags and the state to the findings.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use portcullis_pki::sha256;
+use portcullis_policy::audit::findings::{self, Kubelets, Severity, Usage, Wanted};
+use portcullis_policy::audit::reach::Asked;
+use portcullis_policy::audit::state::{KubeletSettings, State};
+use portcullis_policy::engine::EngineConfig;
+use portcullis_server::certificate_requests::Pkcs10Reader;
+use portcullis_server::state::yaml_to_json;
+use serde_json::Value;
+
+use super::output::{self, Form, Output};
+use super::selection::{self, Selected};
+use super::{logs, print, sarif};
+use crate::engine_flags::EngineFlags;
+use crate::failure::Failure;
+use crate::terminal::plain;
+use crate::time;
+
+/// See [`super::AuditArgs`].
+#[derive(Args, Debug)]
+pub(super) struct FindingsArgs {
+    #[command(flatten)]
+    engine: EngineFlags,
+
+    /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
+    #[arg(long, help_heading = "State and authorizers")]
+    default_policy: bool,
+
+    /// The configuration of a kubelet: a KubeletConfiguration, or the answer of /configz. Repeatable. Also read are files
+    /// `kubelets/NODE.yaml`, `.json` and `.flags` below a directory of --state
+    #[arg(long, value_name = "NODE=FILE", help_heading = "State and authorizers")]
+    kubelet_config: Vec<String>,
+
+    /// The audit log of an API server (audit.k8s.io/v1), plain or compressed with gzip; - for standard input. Repeatable
+    #[arg(long, value_name = "FILE", help_heading = "Evidence")]
+    audit_log: Vec<PathBuf>,
+
+    /// How long an audit log must be before a permission counts as unused, in days
+    #[arg(long, value_name = "DAYS", default_value_t = 7, help_heading = "Evidence")]
+    unused_after: u32,
+
+    /// The number of nodes that may reach a secret by themselves (PC123)
+    #[arg(long, value_name = "NUMBER", default_value_t = 10, help_heading = "Rules")]
+    secret_nodes: usize,
+
+    /// Only these rules, as PC101,PC111
+    #[arg(long, value_name = "IDS", value_delimiter = ',', help_heading = "Rules")]
+    rule: Vec<String>,
+
+    /// Also findings about users and groups that no thief of a node has
+    #[arg(long, help_heading = "Rules")]
+    all_subjects: bool,
+
+    /// Also what the default policy of Kubernetes grants, as info
+    #[arg(long, help_heading = "Rules")]
+    include_built_in: bool,
+
+    /// Findings that are not to be shown: a YAML list of entries with id, subject (* for any text), reason and expires
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    exclude: Option<PathBuf>,
+
+    /// The JSON or SARIF of an earlier run: what it has is not shown again, and what is there no more is named as fixed
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    baseline: Option<PathBuf>,
+
+    /// Write what was found as a baseline for later runs
+    #[arg(long, value_name = "FILE", help_heading = "Rules")]
+    write_baseline: Option<PathBuf>,
+
+    /// The least severity with which the exit code is 1
+    #[arg(long, value_name = "SEVERITY", default_value = "low")]
+    fail_on: FailOn,
+
+    /// Exit with 0 although a part of the cluster was refused or could not be read
+    #[arg(long)]
+    allow_incomplete: bool,
+
+    /// The time at which bootstrap tokens and exclusions must be valid, as 2026-01-31T12:00:00Z or 2026-01-31 [default: now]
+    #[arg(long, value_name = "TIME")]
+    now: Option<String>,
+
+    /// The form of the answer: table, wide, json, yaml, sarif, or name for the subjects alone. FORM=FILE writes to a file; repeatable
+    #[arg(short, long, value_name = "FORM[=FILE]", default_value = "table")]
+    output: Vec<Output>,
+}
+
+/// The least severity that fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum FailOn {
+    Critical,
+    High,
+    Medium,
+    Low,
+    Info,
+    None,
+}
+
+impl FailOn {
+    /// Whether a finding of this severity fails.
+    fn includes(self, severity: Severity) -> bool {
+        let least = match self {
+            Self::Critical => Severity::Critical,
+            Self::High => Severity::High,
+            Self::Medium => Severity::Medium,
+            Self::Low => Severity::Low,
+            Self::Info => Severity::Info,
+            Self::None => return false,
+        };
+        severity >= least
+    }
+}
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  kubectl get nodes,pods,serviceaccounts,clusterroles,clusterrolebindings,roles,rolebindings -A -o json > cluster.json
+  portcullis audit --state cluster.json
+  portcullis audit --state cluster.json --rule PC101,PC111 -o wide
+  portcullis audit --state manifests/ --baseline known.json --fail-on high -o sarif=findings.sarif
+  portcullis audit --state cluster.json --audit-log audit.log -o json
+  portcullis audit kubelet-access --state cluster.json";
+
+/// The seconds of a day.
+const DAY: i64 = 24 * 60 * 60;
+
+pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
+    output::check(&args.output)?;
+    let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time::parse)?;
+    let config = EngineConfig {
+        default_policy: args.default_policy,
+        certificate_requests: Some(Arc::new(Pkcs10Reader)),
+        ..args.engine.config()?
+    };
+    let state = crate::command::reach::load(config, &args.engine)?;
+    let kubelets = kubelets(args, &state)?;
+    let mut usage = (!args.audit_log.is_empty()).then(|| Usage::new(&state));
+    if let Some(usage) = &mut usage {
+        logs::read(&args.audit_log, usage)?;
+    }
+    let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
+    let wanted = Wanted {
+        kubelets: &kubelets,
+        usage: usage.as_ref(),
+        secret_nodes: args.secret_nodes,
+        unused_after: i64::from(args.unused_after).saturating_mul(DAY),
+        all_subjects: args.all_subjects,
+        include_built_in: args.include_built_in,
+        asked: Asked { is_expired: &is_expired },
+        digest: &sha256,
+    };
+    let report = findings::report(&state, &wanted);
+    let today = now.to_zoned(TimeZone::UTC).date();
+    let exclude = args.exclude.as_deref();
+    let (selected, warnings) =
+        selection::select(report, &args.rule, exclude, args.baseline.as_deref(), today)?;
+    warnings.iter().for_each(|warning| eprintln!("warning: {}", plain(warning)));
+    if let Some(path) = &args.write_baseline {
+        selection::write_baseline(path, &selected)?;
+    }
+    for output in &args.output {
+        output.write(&|form, out| match form {
+            Form::Table => print::table(out, &selected),
+            Form::Wide => print::wide(out, &selected),
+            Form::Json => {
+                writeln!(out, "{:#}", serde_json::to_value(&selected).map_err(std::io::Error::other)?)
+            }
+            Form::Yaml => write!(out, "{}", selection::as_yaml(&selected)),
+            Form::Name => print::names(out, &selected),
+            Form::Sarif => writeln!(out, "{:#}", sarif::document(&selected)),
+        })?;
+    }
+    Ok(ExitCode::from(u8::from(fails(args, &selected))))
+}
+
+/// Whether the exit code is 1 (AU-22, AU-132).
+fn fails(args: &FindingsArgs, selected: &Selected) -> bool {
+    let is_partial = selected.report.incomplete.iter().any(|missing| missing.why.is_failure());
+    let has_finding = selected.report.findings.iter().any(|finding| args.fail_on.includes(finding.severity));
+    has_finding || (is_partial && !args.allow_incomplete)
+}
+
+/// The settings of kubelets: of files, and of ConfigMaps (AU-14).
+fn kubelets(args: &FindingsArgs, state: &State) -> Result<Kubelets, Failure> {
+    let mut kubelets = Kubelets::default();
+    for named in &args.kubelet_config {
+        let Some((node, path)) = named.split_once('=') else {
+            return Err(Failure::input(format_args!("--kubelet-config {named:?}: must be NODE=FILE")));
+        };
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::input(format_args!("cannot read {path}: {error}")))?;
+        kubelets.nodes.insert(
+            node.to_owned(),
+            settings(&text).map_err(|why| Failure::input(format!("{path}: {why}")))?,
+        );
+    }
+    let config_maps = state.kubelet_config_maps().iter().map(|(name, text)| {
+        let settings = settings(text)
+            .map_err(|why| Failure::input(format!("ConfigMap kube-system/{name}: data.kubelet: {why}")))?;
+        Ok((name.clone(), settings))
+    });
+    kubelets.config_maps = config_maps.collect::<Result<BTreeMap<_, _>, Failure>>()?;
+    Ok(kubelets)
+}
+
+/// Reads the configuration of a kubelet in YAML or JSON.
+fn settings(text: &str) -> Result<KubeletSettings, String> {
+    let json = yaml_to_json(text).map_err(|error| error.to_string())?;
+    let document: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
+    KubeletSettings::of(&document)
+}
