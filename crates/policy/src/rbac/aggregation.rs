@@ -94,6 +94,15 @@ impl LabelSelectorRequirement {
     }
 }
 
+impl Role {
+    /// Whether this aggregated ClusterRole collects the rules of another one. An invalid selector selects nothing.
+    pub(crate) fn selects(&self, other: &Self) -> bool {
+        let selectors = self.aggregation_rule.iter().flat_map(|rule| &rule.cluster_role_selectors);
+        self.metadata.name != other.metadata.name
+            && selectors.into_iter().any(|selector| selector.matches(&other.metadata.labels) == Ok(true))
+    }
+}
+
 /// Returns the rules that an aggregated ClusterRole should have, given all current ClusterRoles (RB-79); `None` for a
 /// role without an aggregation rule. The result is empty if no role matches; the owner of the field then decides which
 /// rules remain.

@@ -87,13 +87,20 @@ fn find_certificate_requests(standing: &Standing<'_>, all: &mut All) {
     }
 }
 
+/// Whether a subject is a group of bootstrap tokens.
+pub(super) fn is_bootstrapper(subject: &Subject) -> bool {
+    matches!(subject, Subject::Group { name }
+        if name.strip_prefix(BOOTSTRAPPERS).is_some_and(|rest| rest.is_empty() || rest.starts_with(':')))
+}
+
 /// PC114
-fn find_bootstrap_tokens(standing: &Standing<'_>, is_expired: &dyn Fn(&str) -> bool, all: &mut All) {
-    let is_bootstrapper = |subject: &&Subject| {
-        matches!(subject, Subject::Group { name }
-            if name.strip_prefix(BOOTSTRAPPERS).is_some_and(|rest| rest.is_empty() || rest.starts_with(':')))
-    };
-    let bootstrappers: BTreeSet<&Subject> = standing.grants.subjects().filter(is_bootstrapper).collect();
+pub(super) fn find_bootstrap_tokens(
+    standing: &Standing<'_>,
+    is_expired: &dyn Fn(&str) -> bool,
+    all: &mut All,
+) {
+    let bootstrappers: BTreeSet<&Subject> =
+        standing.grants.subjects().filter(|subject| is_bootstrapper(subject)).collect();
     let approved = bootstrappers.into_iter().find_map(|subject| {
         let grant = standing.grants.of(subject).free(Ask::NodeClient, Verbs::CREATE)?;
         Some((subject, grant))

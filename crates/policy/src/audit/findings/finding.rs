@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use super::fix::Fix;
 use super::table::Rule;
 use crate::audit::reach::ReachSize;
 
@@ -140,6 +141,8 @@ pub struct Finding {
     /// The bindings, roles and rules that grant it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<Value>,
+    /// What to change.
+    pub fix: Fix,
     /// How much the worst node that has the subject reaches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reach: Option<ReachChange>,

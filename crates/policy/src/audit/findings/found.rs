@@ -16,6 +16,8 @@ pub(super) struct Found {
     pub(super) instances: BTreeSet<Instance>,
     /// The grants behind it, in the order of bindings.
     pub(super) grants: BTreeSet<GrantId>,
+    /// The bindings to remove the subject from (PC105, PC107, PC125): namespace and name.
+    pub(super) bindings: BTreeSet<(String, String)>,
     /// The chains of objects and fields that prove it, the least ones.
     pub(super) evidence: BTreeSet<Vec<Evidence>>,
     /// What it is about: a way from a node there is evidence too.
@@ -38,6 +40,7 @@ impl Found {
             severity,
             instances: BTreeSet::from([instance]),
             grants: BTreeSet::new(),
+            bindings: BTreeSet::new(),
             evidence: BTreeSet::from([evidence.into()]),
             about: None,
             assumed: BTreeSet::new(),
@@ -59,6 +62,7 @@ impl Found {
             severity: Severity::Info,
             instances: BTreeSet::new(),
             grants: BTreeSet::new(),
+            bindings: BTreeSet::new(),
             evidence: BTreeSet::new(),
             about: Some(Vertex::of(subject)),
             assumed: BTreeSet::new(),
@@ -83,6 +87,7 @@ impl All {
                 kept.severity = kept.severity.max(found.severity);
                 kept.instances.extend(found.instances);
                 kept.grants.extend(found.grants);
+                kept.bindings.extend(found.bindings);
                 kept.evidence.extend(found.evidence);
                 while kept.evidence.len() > MAX_CHAINS {
                     kept.evidence.pop_last();
@@ -91,6 +96,16 @@ impl All {
                 kept.assumed.extend(found.assumed);
             }
         }
+    }
+
+    /// A finding by rule and subject.
+    pub(super) fn get(&self, id: &'static str, subject: &str) -> Option<&Found> {
+        self.0.get(&(id, subject.to_owned()))
+    }
+
+    /// The rules and subjects of all findings.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &(&'static str, String)> {
+        self.0.keys()
     }
 
     /// All findings, by id and subject.

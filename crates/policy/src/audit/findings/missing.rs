@@ -1,6 +1,6 @@
 //! What findings need and the state lacks (AU-21 to AU-24): never a silent pass.
 
-use super::Wanted;
+use super::wanted::Wanted;
 use crate::audit::state::{ItemKind, State, WorkloadKind};
 use crate::audit::{Incomplete, Why};
 use crate::chain::Mode;

@@ -7,6 +7,7 @@
 mod by_rights;
 mod control_plane;
 mod finding;
+mod fix;
 mod found;
 mod kubelets;
 mod missing;
@@ -18,48 +19,26 @@ mod standing;
 mod subjects;
 mod table;
 mod usage;
+mod wanted;
 mod workloads;
 
 use serde::Serialize;
 
 pub use self::finding::{Evidence, Finding, Instance, ReachChange, Severity};
+pub use self::fix::{Fix, FixKind, FixPart};
+use self::fix::{Proven, Prover};
 use self::found::{All, Found};
 pub use self::kubelets::Kubelets;
 pub use self::notes::Note;
 use self::standing::Standing;
 pub use self::table::{RULES, Rule, rule};
 pub use self::usage::Usage;
+pub use self::wanted::Wanted;
 use self::workloads::Workloads;
 use super::Incomplete;
-use super::reach::{Asked, DirectReach, Vertex, Way, worst};
+use super::reach::{Closures, DirectReach, Universe, Vertex, Way};
 use super::rights::Grants;
 use super::state::State;
-
-/// What is asked of the findings, and what is known beside the state.
-pub struct Wanted<'a> {
-    /// The settings of kubelets.
-    pub kubelets: &'a Kubelets,
-    /// What audit logs showed.
-    pub usage: Option<&'a Usage<'a>>,
-    /// The number of nodes that may reach a secret by themselves (PC123).
-    pub secret_nodes: usize,
-    /// How many seconds an audit log must cover before a permission counts as unused (PC134).
-    pub unused_after: i64,
-    /// Also findings about subjects that no thief of a node has (AU-36).
-    pub all_subjects: bool,
-    /// Also what the default policy grants, as `info` (AU-33).
-    pub include_built_in: bool,
-    /// What depends on the time.
-    pub asked: Asked<'a>,
-    /// The SHA-256 digest of some bytes.
-    pub digest: &'a dyn Fn(&[u8]) -> [u8; 32],
-}
-
-impl std::fmt::Debug for Wanted<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Wanted")
-    }
-}
 
 /// The findings of a state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -78,13 +57,19 @@ pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
     let direct = DirectReach::of(state);
     let standing = Standing::new(state, &grants);
     let found = find(&standing, &direct, wanted);
+    let universe = Universe::new(state, &direct, &grants);
+    let mut closures = Closures::new(state, &direct, &grants, &universe, &wanted.asked);
     let targets: Vec<Vertex> = found.iter().filter_map(|found| found.about.clone()).collect();
-    let mut ways = worst(state, &direct, &grants, &wanted.asked, &targets).into_iter();
-    let with_words = found.into_iter().filter_map(|found| {
-        let way = found.about.as_ref().and_then(|_| ways.next()).flatten();
-        in_words(found, way, &grants, wanted)
-    });
-    let mut findings: Vec<Finding> = with_words.collect();
+    let mut ways = closures.worst(&targets).into_iter();
+    let ways: Vec<Option<Way>> =
+        found.iter().map(|found| found.about.as_ref().and_then(|_| ways.next()).flatten()).collect();
+    let mut prover = Prover::new(&standing, &direct, &found, closures, wanted);
+    let proven: Vec<Proven> =
+        found.iter().zip(&ways).map(|(found, way)| prover.fix(found, way.as_ref())).collect();
+    let with_words = found.into_iter().zip(ways).zip(proven);
+    let mut findings: Vec<Finding> = with_words
+        .filter_map(|((found, way), proven)| in_words(found, way, proven, &grants, wanted))
+        .collect();
     findings.sort_by(|a, b| a.order().cmp(&b.order()));
     Report { findings, incomplete: missing::missing(state, wanted), notes: notes::notes(&standing) }
 }
@@ -92,7 +77,7 @@ pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
 fn find(standing: &Standing<'_>, direct: &DirectReach, wanted: &Wanted<'_>) -> Vec<Found> {
     let mut all = All::default();
     subjects::find(standing, wanted.all_subjects, wanted.include_built_in, &mut all);
-    nodes::find(standing, &mut all);
+    nodes::find(standing, &standing.state.facts().rbac, &mut all);
     control_plane::find(standing, wanted.asked.is_expired, &mut all);
     kubelets::find(standing, wanted.kubelets, &mut all);
     Workloads::new(standing, wanted.kubelets, direct, wanted.secret_nodes).find(&mut all);
@@ -104,7 +89,13 @@ fn find(standing: &Standing<'_>, direct: &DirectReach, wanted: &Wanted<'_>) -> V
 }
 
 /// A finding with its words, evidence and fingerprint.
-fn in_words(found: Found, way: Option<Way>, grants: &Grants, wanted: &Wanted<'_>) -> Option<Finding> {
+fn in_words(
+    found: Found,
+    way: Option<Way>,
+    proven: Proven,
+    grants: &Grants,
+    wanted: &Wanted<'_>,
+) -> Option<Finding> {
     let rule = rule(found.id)?;
     let instances: Vec<Instance> = found.instances.into_iter().collect();
     let text = Finding::fingerprint_text(found.id, &found.subject, &instances);
@@ -145,7 +136,8 @@ fn in_words(found: Found, way: Option<Way>, grants: &Grants, wanted: &Wanted<'_>
             .iter()
             .filter_map(|grant| serde_json::to_value(grants.grant(*grant)?).ok())
             .collect(),
-        reach: way.map(|way| ReachChange { node: way.node, before: way.size, after: None }),
+        fix: proven.fix,
+        reach: way.map(|way| ReachChange { node: way.node, before: way.size, after: proven.after }),
         assumed: found.assumed.into_iter().collect(),
         fingerprint,
         references: rule.references.to_vec(),

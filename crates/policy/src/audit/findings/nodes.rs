@@ -7,6 +7,7 @@ use super::finding::{Evidence, Instance, Severity};
 use super::found::{All, Found};
 use super::standing::{Standing, is_of_nodes};
 use crate::audit::Subject;
+use crate::audit::kubelet_access::Objects;
 use crate::audit::reach::Vertex;
 use crate::audit::rights::{Ask, Verbs, asks_of};
 use crate::node::NodeAuthorizer;
@@ -20,8 +21,7 @@ const KUBEADM_CONFIG: [&str; 2] = ["kubeadm-config", "kubelet-config"];
 /// The ClusterRole of nodes.
 const NODE_ROLE: &str = "system:node";
 
-pub(super) fn find(standing: &Standing<'_>, all: &mut All) {
-    let rbac = &standing.state.facts().rbac;
+pub(super) fn find(standing: &Standing<'_>, rbac: &Objects, all: &mut All) {
     let engine = standing.state.engine();
     let always = NodeAuthorizer::new(engine.graph().clone(), engine.gates());
     for binding in rbac.cluster_role_bindings().chain(rbac.role_bindings()) {
@@ -31,7 +31,7 @@ pub(super) fn find(standing: &Standing<'_>, all: &mut All) {
             false => Instance::Namespace(namespace.clone()),
         };
         let is_node_role = binding.role_ref.kind == "ClusterRole" && binding.role_ref.name == NODE_ROLE;
-        let role = role_of(standing, binding);
+        let role = role_of(rbac, binding);
         let subjects: BTreeSet<Subject> = Subject::all_of(binding).collect();
         for subject in &subjects {
             if !is_of_nodes(subject) {
@@ -39,12 +39,14 @@ pub(super) fn find(standing: &Standing<'_>, all: &mut All) {
                     let evidence = Evidence::field(object(binding), "/roleRef/name", NODE_ROLE);
                     let (name, instance) = (subject.to_string(), instance.clone());
                     let found = Found::of_object("PC107", Severity::High, name, instance, evidence);
-                    all.add(found.about(Vertex::of(subject)));
+                    let bindings = BTreeSet::from([key(binding)]);
+                    all.add(Found { bindings, ..found.about(Vertex::of(subject)) });
                 }
                 continue;
             }
             let Some(role) = role else { continue };
-            let bound = Bound { standing, binding, role, subject, instance: &instance, always: &always };
+            let bound =
+                Bound { standing, rbac, binding, role, subject, instance: &instance, always: &always };
             bound.find(all);
         }
     }
@@ -53,6 +55,7 @@ pub(super) fn find(standing: &Standing<'_>, all: &mut All) {
 /// A role that a binding gives to nodes.
 struct Bound<'a> {
     standing: &'a Standing<'a>,
+    rbac: &'a Objects,
     binding: &'a Binding,
     role: &'a Role,
     subject: &'a Subject,
@@ -62,7 +65,7 @@ struct Bound<'a> {
 
 impl Bound<'_> {
     fn find(&self, all: &mut All) {
-        for rule in &self.standing.state.facts().rbac.rules_in_force(self.role) {
+        for rule in &self.rbac.rules_in_force(self.role) {
             let evidence = || {
                 let words = format!("{} {}", rule.verbs.join(","), rule.resources.join(","));
                 let number = self.role.rules.iter().position(|stored| stored == rule);
@@ -167,14 +170,17 @@ fn is_kubeadm_config(name: &str) -> bool {
 }
 
 /// The role of a binding; none if it grants nothing (RB-32, RB-33).
-fn role_of<'a>(standing: &'a Standing<'_>, binding: &Binding) -> Option<&'a Role> {
-    let rbac = &standing.state.facts().rbac;
+fn role_of<'a>(rbac: &'a Objects, binding: &Binding) -> Option<&'a Role> {
     let namespace = &binding.metadata.namespace;
     match (binding.role_ref.kind.as_str(), namespace.is_empty()) {
         ("ClusterRole", _) => rbac.cluster_role(&binding.role_ref.name),
         ("Role", false) => rbac.role(namespace, &binding.role_ref.name),
         _ => None,
     }
+}
+
+fn key(binding: &Binding) -> (String, String) {
+    (binding.metadata.namespace.clone(), binding.metadata.name.clone())
 }
 
 /// `clusterrolebinding/NAME` or `rolebinding/NAMESPACE/NAME`.

@@ -48,6 +48,37 @@ impl<'a> Standing<'a> {
         standing
     }
 
+    /// The same with other permissions, which differ for these subjects alone.
+    pub(super) fn revised<'b>(&self, grants: &'b Grants, touched: &BTreeSet<Subject>) -> Standing<'b>
+    where
+        'a: 'b,
+    {
+        let has_group = touched.iter().any(|subject| matches!(subject, Subject::Group { .. }));
+        let mut revised = Standing {
+            state: self.state,
+            grants,
+            hosted: self.hosted.clone(),
+            is_assumed: self.is_assumed,
+            strong_roles: self.strong_roles.clone(),
+            strong_accounts: BTreeSet::new(),
+            hosting: self.hosting.clone(),
+            privileged: HashSet::from(["kube-system".to_owned()]),
+        };
+        if has_group {
+            revised.strong_accounts = revised.find_strong_accounts();
+        } else {
+            // A subject that lost something is strong only if it was before.
+            let is_still_strong = |(namespace, name): &&Name| {
+                let subject = Subject::ServiceAccount { namespace: namespace.clone(), name: name.clone() };
+                !touched.contains(&subject) || revised.is_strong(&subject)
+            };
+            revised.strong_accounts = self.strong_accounts.iter().filter(is_still_strong).cloned().collect();
+        }
+        let of_accounts = revised.strong_accounts.iter().map(|(namespace, _)| namespace.clone());
+        revised.privileged.extend(of_accounts.collect::<Vec<_>>());
+        revised
+    }
+
     /// The strong ones among the accounts of the state: objects, hosted ones, and those that bindings name.
     fn find_strong_accounts(&self) -> BTreeSet<Name> {
         let account = |subject: &Subject| match subject {

@@ -12,10 +12,10 @@ use crate::audit::rights::{GrantId, Rights};
 use crate::chain::MASTERS_GROUP;
 
 /// Where a rule holds for an identity, each place once: with the highest severity, and by what.
-type Places = BTreeMap<Instance, Place>;
+pub(super) type Places = BTreeMap<Instance, Place>;
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+pub(super) struct Place {
     severity: Option<Severity>,
     grants: BTreeSet<GrantId>,
     assumed: BTreeSet<&'static str>,
@@ -23,11 +23,14 @@ struct Place {
     is_certain: bool,
 }
 
+/// Where each rule holds for the kinds of subjects.
+pub(super) type Parents = HashMap<Subject, Vec<Places>>;
+
 /// The findings of table 6.2. Accounts without a binding of their own have only what their parent has, so that the subjects of
 /// bindings are enough.
 pub(super) fn find(standing: &Standing<'_>, all_subjects: bool, include_built_in: bool, all: &mut All) {
     let subjects: BTreeSet<&Subject> = standing.grants.subjects().collect();
-    let mut parents = HashMap::<Subject, Vec<Places>>::new();
+    let mut parents = Parents::new();
     for subject in subjects {
         find_of(standing, subject, all_subjects, &mut parents, all);
         if include_built_in {
@@ -49,11 +52,12 @@ fn find_built_in(standing: &Standing<'_>, subject: &Subject, all: &mut All) {
     }
 }
 
-fn find_of(
+/// The findings about one subject. `parents` keeps what their kinds may do.
+pub(super) fn find_of(
     standing: &Standing<'_>,
     subject: &Subject,
     all_subjects: bool,
-    parents: &mut HashMap<Subject, Vec<Places>>,
+    parents: &mut Parents,
     all: &mut All,
 ) {
     let is_masters = matches!(subject, Subject::Group { name } if name == MASTERS_GROUP);

@@ -84,7 +84,7 @@ impl<'a> Workloads<'a> {
     }
 
     /// PC102
-    fn find_daemons(&self, all: &mut All) {
+    pub(super) fn find_daemons(&self, all: &mut All) {
         let facts = self.standing.state.facts();
         let templates = facts.templates.iter().filter(|template| template.kind == "DaemonSet");
         let objects = templates.map(|t| (&*t.namespace, &*t.name, &*t.account));
@@ -117,7 +117,7 @@ impl<'a> Workloads<'a> {
     }
 
     /// PC120
-    fn find_shared_nodes(&self, all: &mut All) {
+    pub(super) fn find_shared_nodes(&self, all: &mut All) {
         let facts = self.standing.state.facts();
         let is_strong = |pod: &PodFacts| {
             let key = (pod.namespace.clone(), pod.runs_as().to_owned());

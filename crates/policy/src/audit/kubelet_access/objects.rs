@@ -68,6 +68,57 @@ impl Objects {
         self.role_bindings.values()
     }
 
+    /// Sets the rules of a role; of a ClusterRole without a namespace.
+    pub(in crate::audit) fn set_rules(&mut self, namespace: &str, name: &str, rules: Vec<PolicyRule>) {
+        let role = match namespace {
+            "" => self.cluster_roles.get_mut(name),
+            namespace => self.roles.get_mut(&(namespace.to_owned(), name.to_owned())),
+        };
+        if let Some(role) = role {
+            role.rules = rules;
+        }
+    }
+
+    /// A binding; a ClusterRoleBinding without a namespace.
+    pub(in crate::audit) fn binding(&self, namespace: &str, name: &str) -> Option<&Binding> {
+        match namespace {
+            "" => self.cluster_role_bindings.get(name),
+            namespace => self.role_bindings.get(&(namespace.to_owned(), name.to_owned())),
+        }
+    }
+
+    /// Sets the subjects of a binding.
+    pub(in crate::audit) fn set_subjects(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        subjects: Vec<crate::objects::rbac::Subject>,
+    ) {
+        let binding = match namespace {
+            "" => self.cluster_role_bindings.get_mut(name),
+            namespace => self.role_bindings.get_mut(&(namespace.to_owned(), name.to_owned())),
+        };
+        if let Some(binding) = binding {
+            binding.subjects = subjects;
+        }
+    }
+
+    /// Removes a role; a ClusterRole without a namespace.
+    pub(in crate::audit) fn remove_role(&mut self, namespace: &str, name: &str) {
+        match namespace {
+            "" => drop(self.cluster_roles.remove(name)),
+            namespace => drop(self.roles.remove(&(namespace.to_owned(), name.to_owned()))),
+        }
+    }
+
+    /// Removes a binding; a ClusterRoleBinding without a namespace.
+    pub(in crate::audit) fn remove_binding(&mut self, namespace: &str, name: &str) {
+        match namespace {
+            "" => drop(self.cluster_role_bindings.remove(name)),
+            namespace => drop(self.role_bindings.remove(&(namespace.to_owned(), name.to_owned()))),
+        }
+    }
+
     /// Reports all holders of `nodes/proxy`, with any verb and by any means: `*`, `*/proxy`, or by name; through
     /// groups; through aggregated roles, with the rules that they contain and those that they will aggregate.
     pub fn report(&self) -> Report {
@@ -167,16 +218,10 @@ impl Objects {
 
     /// The roles that an aggregated role selects and that have this rule.
     pub(in crate::audit) fn sources(&self, role: &Role, rule: &PolicyRule) -> Vec<String> {
-        let Some(aggregation) = &role.aggregation_rule else { return Vec::new() };
-        let is_source = |other: &&Role| {
-            let labels = &other.metadata.labels;
-            other.metadata.name != role.metadata.name
-                && other.rules.contains(rule)
-                && aggregation
-                    .cluster_role_selectors
-                    .iter()
-                    .any(|selector| selector.matches(labels) == Ok(true))
-        };
+        if !role.is_aggregated() {
+            return Vec::new();
+        }
+        let is_source = |other: &&Role| other.rules.contains(rule) && role.selects(other);
         self.cluster_roles.values().filter(is_source).map(|other| other.metadata.name.clone()).collect()
     }
 }

@@ -3,7 +3,7 @@
 //! A search goes from the node outwards, one edge a step, so that the first way to a vertex is a shortest one. Of several
 //! shortest ways the least edge counts (AU-65); the result never depends on the order of the state.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::rights::GrantId;
 use super::edges::{Edges, Leaving, To};
@@ -45,6 +45,8 @@ pub(super) struct Search<'e, 'a> {
     admin: Id,
     with_claims: Vec<Id>,
     made: HashMap<Id, Leaving>,
+    /// Edges that another search has made.
+    known: Option<&'e Known>,
     /// The number of the current search.
     run: u32,
     /// For each vertex, the last search that found it, and the last step of it there.
@@ -52,6 +54,13 @@ pub(super) struct Search<'e, 'a> {
     steps: Vec<Step>,
     level: Level,
     found: Found,
+}
+
+/// The edges that a search has made, but for some vertices.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) made: HashMap<Id, Leaving>,
+    pub(super) but: HashSet<Id>,
 }
 
 /// The vertices that are one step further than those found so far, each with the least step to it.
@@ -95,12 +104,24 @@ impl<'e, 'a> Search<'e, 'a> {
             admin: universe.find(VertexType::Admin, "", "").unwrap_or_default(),
             with_claims: edges.nodes_with_claims(),
             made: HashMap::new(),
+            known: None,
             run: 0,
             found_by: vec![0; universe.len()],
             steps: vec![(0, 0, None); universe.len()],
             level: Level { ids: Vec::new(), steps: vec![None; universe.len()] },
             found: Found::default(),
         }
+    }
+
+    /// Uses edges that another search has made.
+    pub(super) fn with_known(mut self, known: &'e Known) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    /// The edges that were made.
+    pub(super) fn into_made(self) -> HashMap<Id, Leaving> {
+        self.made
     }
 
     /// Finds what a node reaches in the end.
@@ -147,7 +168,11 @@ impl<'e, 'a> Search<'e, 'a> {
             let mut conditional: Option<Step> = None;
             for from in &frontier {
                 let edges = self.edges;
-                let leaving = self.made.entry(*from).or_insert_with(|| edges.of(*from));
+                let known = self.known.filter(|known| !known.but.contains(from));
+                let leaving = match known.and_then(|known| known.made.get(from)) {
+                    Some(leaving) => leaving,
+                    None => self.made.entry(*from).or_insert_with(|| edges.of(*from)),
+                };
                 let holds = |number| number != NEW_VOLUME || has_claim || leaving.creates_pods;
                 for edge in leaving.edges.iter().filter(|edge| holds(edge.number)) {
                     let step = (edge.number, *from, edge.grant);

@@ -23,9 +23,8 @@ pub use self::report::{
 use self::closure::Search;
 use self::edges::Edges;
 use self::report::Describe;
-use self::universe::Universe;
-pub(in crate::audit) use self::universe::{Vertex, VertexType};
-pub(in crate::audit) use self::worst::{Way, worst};
+pub(in crate::audit) use self::universe::{Universe, Vertex, VertexType};
+pub(in crate::audit) use self::worst::{Closures, Way};
 use super::rights::Grants;
 use super::state::{ItemKind, State};
 use super::{Incomplete, Why};

@@ -96,7 +96,7 @@ impl Vertex {
     }
 
     /// The subject of a vertex; none for those that have no rights of their own.
-    pub(super) fn subject(&self) -> Option<Subject> {
+    pub(in crate::audit) fn subject(&self) -> Option<Subject> {
         let name = self.name.clone();
         match self.kind {
             VertexType::Account => Some(Subject::ServiceAccount { namespace: self.namespace.clone(), name }),
@@ -126,7 +126,7 @@ pub(super) type NamespaceId = u32;
 
 /// All vertices, sorted. A vertex's number is its place.
 #[derive(Debug)]
-pub(super) struct Universe {
+pub(in crate::audit) struct Universe {
     vertices: Vec<Vertex>,
     /// Every namespace that is known, as an object or because there is something in it; sorted.
     namespaces: Vec<String>,
@@ -136,7 +136,7 @@ pub(super) struct Universe {
 }
 
 impl Universe {
-    pub(super) fn new(state: &State, direct: &DirectReach, grants: &Grants) -> Self {
+    pub(in crate::audit) fn new(state: &State, direct: &DirectReach, grants: &Grants) -> Self {
         let facts = state.facts();
         let mut all = BTreeSet::new();
         let mut add = |kind, namespace: &str, name: &str| {

@@ -1,12 +1,14 @@
-//! Of the nodes that reach something, the one that reaches most: whoever steals that one gains most from it (AU-71).
+//! Of the nodes that reach something, the one that reaches most: whoever steals that one gains most from it (AU-71). And what is left
+//! of that when permissions change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use super::closure::Search;
+use super::closure::{Known, Search};
 use super::direct::DirectReach;
 use super::edges::{Asked, Edges};
 use super::report::{Describe, PathEdge, ReachSize};
 use super::universe::{Id, Universe, Vertex, VertexType};
+use crate::audit::Subject;
 use crate::audit::rights::Grants;
 use crate::audit::state::State;
 
@@ -18,52 +20,93 @@ pub(in crate::audit) struct Way {
     pub(in crate::audit) size: ReachSize,
 }
 
-/// The worst node for each of these, in the end; none for what no node reaches. Of nodes that reach as much the first by name
-/// counts (AU-67).
-pub(in crate::audit) fn worst(
-    state: &State,
-    direct: &DirectReach,
-    grants: &Grants,
-    asked: &Asked<'_>,
-    targets: &[Vertex],
-) -> Vec<Option<Way>> {
-    let universe = Universe::new(state, direct, grants);
-    let edges = Edges::new(state, direct, grants, &universe, asked);
-    let mut search = Search::new(&edges, &universe);
-    let find = |vertex: &Vertex| universe.find(vertex.kind, &vertex.namespace, &vertex.name);
-    let ids: Vec<Option<Id>> = targets.iter().map(find).collect();
-    let mut worst: Vec<Option<(Id, ReachSize)>> = vec![None; ids.len()];
-    let describe =
-        |node: Id| Describe { universe: &universe, grants, paths: 0, own_pods: edges.pods_on(node) };
-    for node in universe.range(VertexType::Node, None) {
-        search.search(node);
-        let size = describe(node).size(&search);
-        for (id, worst) in ids.iter().zip(&mut worst) {
-            let is_worse = || worst.as_ref().is_none_or(|(_, other)| size.order() > other.order());
-            if id.is_some_and(|id| search.has_found(id)) && is_worse() {
-                *worst = Some((node, size.clone()));
+/// The closures of a state, for questions about some vertices.
+pub(in crate::audit) struct Closures<'a> {
+    universe: &'a Universe,
+    grants: &'a Grants,
+    edges: Edges<'a>,
+    known: Known,
+}
+
+impl<'a> Closures<'a> {
+    pub(in crate::audit) fn new(
+        state: &'a State,
+        direct: &DirectReach,
+        grants: &'a Grants,
+        universe: &'a Universe,
+        asked: &Asked<'_>,
+    ) -> Self {
+        let edges = Edges::new(state, direct, grants, universe, asked);
+        Self { universe, grants, edges, known: Known::default() }
+    }
+
+    /// The worst node for each of these, in the end; none for what no node reaches. Of nodes that reach as much the first by name
+    /// counts (AU-67).
+    pub(in crate::audit) fn worst(&mut self, targets: &[Vertex]) -> Vec<Option<Way>> {
+        let find = |vertex: &Vertex| self.universe.find(vertex.kind, &vertex.namespace, &vertex.name);
+        let ids: Vec<Option<Id>> = targets.iter().map(find).collect();
+        let mut worst: Vec<Option<(Id, ReachSize)>> = vec![None; ids.len()];
+        let mut search = Search::new(&self.edges, self.universe);
+        for node in self.universe.range(VertexType::Node, None) {
+            search.search(node);
+            let size = describe(self.universe, self.grants, &self.edges, node).size(&search);
+            for (id, worst) in ids.iter().zip(&mut worst) {
+                let is_worse = || worst.as_ref().is_none_or(|(_, other)| size.order() > other.order());
+                if id.is_some_and(|id| search.has_found(id)) && is_worse() {
+                    *worst = Some((node, size.clone()));
+                }
             }
         }
-    }
-    let mut by_node = BTreeMap::<Id, Vec<usize>>::new();
-    for (place, worst) in worst.iter().enumerate() {
-        if let Some((node, _)) = worst {
-            by_node.entry(*node).or_default().push(place);
-        }
-    }
-    let mut ways: Vec<Option<Way>> = vec![None; ids.len()];
-    for (node, places) in by_node {
-        search.search(node);
-        let name = universe.get(node).map(|vertex| vertex.name.clone()).unwrap_or_default();
-        for place in places {
-            let (Some(Some(id)), Some(Some((_, size)))) = (ids.get(place), worst.get(place)) else {
-                continue;
-            };
-            let edges = describe(node).path(&search.way(*id)).edges;
-            if let Some(way) = ways.get_mut(place) {
-                *way = Some(Way { node: name.clone(), edges, size: size.clone() });
+        let mut by_node = BTreeMap::<Id, Vec<usize>>::new();
+        for (place, worst) in worst.iter().enumerate() {
+            if let Some((node, _)) = worst {
+                by_node.entry(*node).or_default().push(place);
             }
         }
+        let mut ways: Vec<Option<Way>> = vec![None; ids.len()];
+        for (node, places) in by_node {
+            search.search(node);
+            let name = self.universe.get(node).map(|vertex| vertex.name.clone()).unwrap_or_default();
+            for place in places {
+                let (Some(Some(id)), Some(Some((_, size)))) = (ids.get(place), worst.get(place)) else {
+                    continue;
+                };
+                let edges =
+                    describe(self.universe, self.grants, &self.edges, node).path(&search.way(*id)).edges;
+                if let Some(way) = ways.get_mut(place) {
+                    *way = Some(Way { node: name.clone(), edges, size: size.clone() });
+                }
+            }
+        }
+        self.known.made = search.into_made();
+        ways
     }
-    ways
+
+    /// How much a node reaches if permissions are others, which differ for these subjects alone.
+    pub(in crate::audit) fn after<'s>(
+        &mut self,
+        node: &str,
+        grants: &Grants,
+        touched: impl Iterator<Item = &'s Subject> + Clone,
+    ) -> Option<ReachSize> {
+        let id = self.universe.find(VertexType::Node, "", node)?;
+        let vertices = touched.clone().map(Vertex::of);
+        let ids =
+            vertices.filter_map(|vertex| self.universe.find(vertex.kind, &vertex.namespace, &vertex.name));
+        let mut but: HashSet<Id> = ids.collect();
+        // Which accounts show their tokens to kubelets depends on permissions too (E20).
+        but.extend(self.universe.range(VertexType::Node, None));
+        self.known.but = but;
+        let edges = self.edges.with_grants(grants);
+        // What a group loses, its members lose.
+        let has_group = touched.clone().any(|subject| matches!(subject, Subject::Group { .. }));
+        let search = Search::new(&edges, self.universe);
+        let mut search = if has_group { search } else { search.with_known(&self.known) };
+        search.search(id);
+        Some(describe(self.universe, grants, &edges, id).size(&search))
+    }
+}
+
+fn describe<'d>(universe: &'d Universe, grants: &'d Grants, edges: &'d Edges<'_>, node: Id) -> Describe<'d> {
+    Describe { universe, grants, paths: 0, own_pods: edges.pods_on(node) }
 }

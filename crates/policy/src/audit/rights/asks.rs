@@ -56,6 +56,11 @@ impl Verbs {
         Self(self.0 | other.0)
     }
 
+    /// Whether all verbs of another set are in this one.
+    pub const fn has_all(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
     /// Whether the sets have a verb in common.
     pub const fn meets(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -139,6 +144,19 @@ pub enum Ask {
     ValidatingPolicyBindings,
     /// `persistentvolumes`
     Volumes,
+}
+
+impl Ask {
+    /// The API group, the resource and the subresource.
+    pub fn resource(self) -> (&'static str, &'static str, &'static str) {
+        let workload = |kind| WORKLOADS.iter().find(|row| row.0 == kind).map(|row| (row.1, row.3, ""));
+        let found = match self {
+            Self::Workload(kind) => workload(kind),
+            ask => ASKS.iter().find(|row| row.0 == ask).map(|row| (row.1, row.2, row.3)),
+        };
+        // Every ask is in one of the two tables.
+        found.unwrap_or_default()
+    }
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";

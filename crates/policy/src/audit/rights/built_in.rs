@@ -13,7 +13,7 @@ use crate::rbac::{default_policy, is_covered};
 type Name = (String, String);
 
 /// The roles and bindings of the default policy.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BuiltIn {
     roles: HashMap<Name, Vec<PolicyRule>>,
     bindings: HashMap<Name, (RoleRef, DefaultBinding)>,
@@ -55,6 +55,11 @@ impl BuiltIn {
         let (role, default) = self.bindings.get(&name)?;
         let is_same = role.kind == binding.role_ref.kind && role.name == binding.role_ref.name;
         is_same.then(|| default.clone())
+    }
+
+    /// Whether the default policy has a role of this name.
+    pub(super) fn has_role(&self, namespace: &str, name: &str) -> bool {
+        self.roles.contains_key(&(namespace.to_owned(), name.to_owned()))
     }
 
     /// Whether the role of this name in the default policy grants all that a rule grants (RB-65). A rule that is too large to be

@@ -7,7 +7,8 @@
 mod asks;
 mod built_in;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::ser::SerializeMap;
@@ -98,6 +99,15 @@ impl Names {
         }
     }
 
+    /// Whether every name of the others is one of these.
+    pub fn include(&self, others: &Self) -> bool {
+        match (self, others) {
+            (Self::Free, _) => true,
+            (Self::Only(_), Self::Free) => false,
+            (Self::Only(_), Self::Only(names)) => names.iter().all(|name| self.hold_for(name)),
+        }
+    }
+
     /// Whether two rights have a name in common.
     pub fn meet(&self, other: &Self) -> bool {
         match (self, other) {
@@ -134,6 +144,27 @@ impl Held {
     /// (RB-15).
     pub fn writes(&self) -> bool {
         self.verbs.meets(Verbs::CHANGE) || (self.verbs.meets(Verbs::CREATE) && self.is_free())
+    }
+}
+
+impl Rights {
+    /// Whether each of these rights is covered by one of the others: then they lead no further.
+    pub fn are_within(&self, others: &Self) -> bool {
+        if (self.full.is_some() && others.full.is_none())
+            || (self.aggregated.is_some() && others.aggregated.is_none())
+        {
+            return false;
+        }
+        let mut by_ask = HashMap::<(Ask, Option<&str>), Vec<&Held>>::new();
+        for held in &others.held {
+            by_ask.entry((held.ask, held.namespace.as_deref())).or_default().push(held);
+        }
+        let is_covered = |held: &Held| {
+            let scopes = [None, held.namespace.as_deref()];
+            let mut candidates = scopes.iter().filter_map(|scope| by_ask.get(&(held.ask, *scope))).flatten();
+            candidates.any(|other| other.verbs.has_all(held.verbs) && other.names.include(&held.names))
+        };
+        self.held.iter().all(is_covered)
     }
 }
 
@@ -183,13 +214,14 @@ impl Rights {
 }
 
 /// The bindings and roles of a cluster, prepared for questions about subjects.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Grants {
-    bindings: Vec<Bound>,
+    bindings: Vec<Arc<Bound>>,
     by_subject: HashMap<Key, Vec<u32>>,
     full_roles: HashSet<String>,
     /// The roles that somebody may bind by name: with the namespace of a Role.
     bindable: BTreeMap<(Option<String>, String), Arc<Compiled>>,
+    built_in: Arc<BuiltIn>,
 }
 
 /// A user name or a group.
@@ -209,6 +241,21 @@ struct Bound {
     subjects: Vec<Subject>,
     /// What the default policy has under this name.
     default: Option<DefaultBinding>,
+}
+
+impl Bound {
+    /// The same binding with the same role, and no subjects.
+    fn like(other: &Self) -> Self {
+        Self {
+            namespace: other.namespace.clone(),
+            name: other.name.clone(),
+            role_kind: other.role_kind.clone(),
+            role_name: other.role_name.clone(),
+            role: other.role.clone(),
+            subjects: Vec::new(),
+            default: other.default.clone(),
+        }
+    }
 }
 
 /// A role, compared with all asks.
@@ -251,28 +298,133 @@ fn keys(subject: &Subject) -> Vec<Key> {
 impl Grants {
     /// Prepares the roles and bindings of a cluster.
     pub fn new(objects: &Objects) -> Self {
-        let built_in = BuiltIn::new();
+        let built_in = Arc::new(BuiltIn::new());
         let mut roles = Roles::new(objects, &built_in);
         let is_full = |role: &&Role| role.rules.iter().any(asks::is_full);
-        let stored_or_pending = objects.cluster_roles().chain(roles.aggregated.values());
+        let stored_or_pending = objects.cluster_roles().chain(roles.aggregated().values());
         let full_roles = stored_or_pending.filter(is_full).map(|role| role.metadata.name.clone()).collect();
-        let mut grants = Self { full_roles, ..Self::default() };
-        for binding in objects.cluster_role_bindings() {
-            let role =
-                (binding.role_ref.kind == "ClusterRole").then(|| roles.cluster(&binding.role_ref.name));
-            grants.bind(None, binding, role.flatten(), built_in.binding(binding));
-        }
-        for binding in objects.role_bindings() {
-            let namespace = &binding.metadata.namespace;
-            let role = match binding.role_ref.kind.as_str() {
-                "ClusterRole" => roles.cluster(&binding.role_ref.name),
-                "Role" => roles.namespaced(namespace, &binding.role_ref.name),
-                _ => None,
-            };
-            grants.bind(Some(namespace.as_str().into()), binding, role, built_in.binding(binding));
+        let mut grants = Self { full_roles, built_in: built_in.clone(), ..Self::default() };
+        for binding in objects.cluster_role_bindings().chain(objects.role_bindings()) {
+            let made = roles.bound(binding, &built_in);
+            let place = grants.bindings.len();
+            grants.bindings.push(Arc::new(Bound::like(&made)));
+            grants.rebind(place, made);
         }
         grants.bindable = roles.bindable();
         grants
+    }
+
+    /// The same for objects of which some changed: `roles` by namespace (empty for ClusterRoles) and name, and `bindings`, also new
+    /// ones. Nothing else is read again. Also returns the subjects of the bindings that changed, or whose role did.
+    pub(in crate::audit) fn revised(
+        &self,
+        objects: &Objects,
+        roles: &BTreeSet<(String, String)>,
+        bindings: &BTreeSet<(String, String)>,
+    ) -> (Self, BTreeSet<Subject>) {
+        let mut revised = self.clone();
+        let mut subjects = BTreeSet::new();
+        let built_in = self.built_in.clone();
+        let mut compiled = Roles::new(objects, &built_in);
+        let touched = with_aggregated(objects, roles);
+        let mut known = BTreeSet::new();
+        for place in 0..revised.bindings.len() {
+            let Some(bound) = revised.bindings.get(place).cloned() else { continue };
+            let key = (bound.namespace.as_deref().unwrap_or_default().to_owned(), bound.name.clone());
+            let of_role = if bound.role_kind == "Role" { key.0.clone() } else { String::new() };
+            let is_touched = touched.contains(&(of_role, bound.role_name.clone()));
+            if bindings.contains(&key) {
+                known.insert(key.clone());
+                subjects.extend(bound.subjects.iter().cloned());
+                revised.unbind(place, &bound);
+                let Some(binding) = objects.binding(&key.0, &key.1) else { continue };
+                let made = compiled.bound(binding, &built_in);
+                revised.rebind(place, made);
+            } else if is_touched {
+                let role = compiled.role(&bound.role_kind, &key.0, &bound.role_name);
+                subjects.extend(bound.subjects.iter().cloned());
+                let made = Bound { role, subjects: bound.subjects.clone(), ..Bound::like(&bound) };
+                if let Some(kept) = revised.bindings.get_mut(place) {
+                    *kept = Arc::new(made);
+                }
+            }
+        }
+        for (namespace, name) in bindings.difference(&known) {
+            if let Some(binding) = objects.binding(namespace, name) {
+                let place = revised.bindings.len();
+                let made = compiled.bound(binding, &built_in);
+                subjects.extend(made.subjects.iter().cloned());
+                revised.bindings.push(Arc::new(Bound::like(&made)));
+                revised.rebind(place, made);
+            }
+        }
+        let is_full = |name: &str| {
+            let role = objects.cluster_role(name);
+            role.is_some_and(|role| objects.rules_in_force(role).iter().any(asks::is_full))
+        };
+        for (_, name) in touched.iter().filter(|(namespace, _)| namespace.is_empty()) {
+            if !is_full(name) {
+                revised.full_roles.remove(name);
+            }
+        }
+        for ((namespace, name), role) in &mut revised.bindable {
+            let key = (namespace.clone().unwrap_or_default(), name.clone());
+            if touched.contains(&key) {
+                let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
+                *role = compiled.role(kind, &key.0, name).unwrap_or_default();
+            }
+        }
+        (revised, subjects)
+    }
+
+    fn unbind(&mut self, place: usize, bound: &Bound) {
+        for subject in &bound.subjects {
+            let places = keys(subject).into_iter().next().and_then(|key| self.by_subject.get_mut(&key));
+            if let Some(places) = places {
+                places.retain(|other| *other as usize != place);
+            }
+        }
+    }
+
+    fn rebind(&mut self, place: usize, bound: Bound) {
+        let Ok(number) = u32::try_from(place) else { return };
+        for subject in &bound.subjects {
+            if let Some(key) = keys(subject).into_iter().next() {
+                self.by_subject.entry(key).or_default().push(number);
+            }
+        }
+        if let Some(kept) = self.bindings.get_mut(place) {
+            *kept = Arc::new(bound);
+        }
+    }
+
+    /// Whether the default policy has a role of this name; a ClusterRole without a namespace.
+    pub(in crate::audit) fn is_default_role(&self, namespace: &str, name: &str) -> bool {
+        self.built_in.has_role(namespace, name)
+    }
+
+    /// The namespaces (empty for ClusterRoleBindings) and names of the bindings of a role.
+    pub(in crate::audit) fn bindings_of_role(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Vec<(&str, &str, &[Subject])> {
+        let is_of_role = |bound: &&Arc<Bound>| {
+            let own = bound.namespace.as_deref().unwrap_or_default();
+            let of_role = if bound.role_kind == "Role" { own } else { "" };
+            bound.role_name == name && of_role == namespace
+        };
+        self.bindings
+            .iter()
+            .filter(is_of_role)
+            .map(|bound| {
+                (
+                    bound.namespace.as_deref().unwrap_or_default(),
+                    bound.name.as_str(),
+                    bound.subjects.as_slice(),
+                )
+            })
+            .collect()
     }
 
     /// The roles that somebody may bind by name, each with the namespace of a Role.
@@ -301,34 +453,6 @@ impl Grants {
             is_built_in: false,
         }));
         rights
-    }
-
-    fn bind(
-        &mut self,
-        namespace: Option<Arc<str>>,
-        binding: &Binding,
-        role: Option<Arc<Compiled>>,
-        default: Option<DefaultBinding>,
-    ) {
-        let Ok(place) = u32::try_from(self.bindings.len()) else { return };
-        let own = namespace.as_deref().unwrap_or_default();
-        let mut subjects: Vec<Subject> =
-            binding.subjects.iter().filter_map(|subject| Subject::of(subject, own)).collect();
-        subjects.sort();
-        subjects.dedup();
-        for subject in &subjects {
-            let Some(key) = keys(subject).into_iter().next() else { continue };
-            self.by_subject.entry(key).or_default().push(place);
-        }
-        self.bindings.push(Bound {
-            namespace,
-            name: binding.metadata.name.clone(),
-            role_kind: binding.role_ref.kind.clone(),
-            role_name: binding.role_ref.name.clone(),
-            role,
-            subjects,
-            default,
-        });
     }
 
     /// Everybody whom a binding names, with repetitions.
@@ -407,23 +531,73 @@ impl Grants {
     }
 }
 
+/// The roles, and those that aggregate them, and so on.
+fn with_aggregated(objects: &Objects, roles: &BTreeSet<(String, String)>) -> BTreeSet<(String, String)> {
+    let mut all = roles.clone();
+    loop {
+        let sources = all.iter().filter(|(namespace, _)| namespace.is_empty());
+        let sources: Vec<&Role> = sources.filter_map(|(_, name)| objects.cluster_role(name)).collect();
+        let collects = |role: &&Role| sources.iter().any(|source| role.selects(source));
+        let aggregated = objects.cluster_roles().filter(|role| role.is_aggregated()).filter(collects);
+        let found: Vec<(String, String)> =
+            aggregated.map(|role| (String::new(), role.metadata.name.clone())).collect();
+        let before = all.len();
+        all.extend(found);
+        if all.len() == before {
+            return all;
+        }
+    }
+}
+
 /// Compiles roles, each once.
 struct Roles<'a> {
     objects: &'a Objects,
-    /// The rules that the aggregation controller would write.
-    aggregated: BTreeMap<String, Role>,
+    /// The roles with the rules that the aggregation controller would write. Made when one is needed.
+    aggregated: OnceCell<BTreeMap<String, Role>>,
     compiled: HashMap<(Option<String>, String), Option<Arc<Compiled>>>,
     built_in: &'a BuiltIn,
 }
 
 impl<'a> Roles<'a> {
     fn new(objects: &'a Objects, built_in: &'a BuiltIn) -> Self {
-        let mut roles: Vec<Role> = objects.cluster_roles().cloned().collect();
-        // A role whose selector is invalid keeps its rules.
-        let _ = aggregation::aggregate(&mut roles);
-        let aggregated = roles.into_iter().filter(Role::is_aggregated);
-        let aggregated = aggregated.map(|role| (role.metadata.name.clone(), role)).collect();
-        Self { objects, aggregated, compiled: HashMap::new(), built_in }
+        Self { objects, aggregated: OnceCell::new(), compiled: HashMap::new(), built_in }
+    }
+
+    fn aggregated(&self) -> &BTreeMap<String, Role> {
+        self.aggregated.get_or_init(|| {
+            let mut roles: Vec<Role> = self.objects.cluster_roles().cloned().collect();
+            // A role whose selector is invalid keeps its rules.
+            let _ = aggregation::aggregate(&mut roles);
+            let aggregated = roles.into_iter().filter(Role::is_aggregated);
+            aggregated.map(|role| (role.metadata.name.clone(), role)).collect()
+        })
+    }
+
+    /// A binding, with its role compiled.
+    fn bound(&mut self, binding: &Binding, built_in: &BuiltIn) -> Bound {
+        let namespace = binding.metadata.namespace.as_str();
+        let mut subjects: Vec<Subject> = Subject::all_of(binding).collect();
+        subjects.sort();
+        subjects.dedup();
+        Bound {
+            namespace: (!namespace.is_empty()).then(|| namespace.into()),
+            name: binding.metadata.name.clone(),
+            role_kind: binding.role_ref.kind.clone(),
+            role_name: binding.role_ref.name.clone(),
+            role: self.role(&binding.role_ref.kind, namespace, &binding.role_ref.name),
+            subjects,
+            default: built_in.binding(binding),
+        }
+    }
+
+    /// The role of a binding in a namespace, or in none (RB-32).
+    fn role(&mut self, kind: &str, namespace: &str, name: &str) -> Option<Arc<Compiled>> {
+        match (kind, namespace) {
+            ("ClusterRole", _) => self.cluster(name),
+            ("Role", "") => None,
+            ("Role", namespace) => self.namespaced(namespace, name),
+            _ => None,
+        }
     }
 
     fn cluster(&mut self, name: &str) -> Option<Arc<Compiled>> {
@@ -443,7 +617,8 @@ impl<'a> Roles<'a> {
                 compiled.take(rule, &|rule| source(Some(index), rule));
             }
             let stored: HashSet<&PolicyRule> = role.rules.iter().collect();
-            let all = self.aggregated.get(name).into_iter().flat_map(|role| &role.rules);
+            let aggregated = role.is_aggregated().then(|| self.aggregated().get(name)).flatten();
+            let all = aggregated.into_iter().flat_map(|role| &role.rules);
             for rule in all.filter(|rule| !stored.contains(rule)) {
                 compiled.take(rule, &|rule| source(None, rule));
             }

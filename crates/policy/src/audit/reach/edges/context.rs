@@ -1,5 +1,7 @@
 //! What all edges are made from: the state, the rights in it, and what follows from the flags of the API servers.
 
+use std::sync::Arc;
+
 use super::shared::Shared;
 use crate::audit::reach::universe::{Id, Universe, VertexType};
 use crate::audit::rights::{Grants, Verbs};
@@ -10,7 +12,7 @@ pub(super) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) grants: &'a Grants,
     pub(super) universe: &'a Universe,
-    pub(super) shared: Shared,
+    pub(super) shared: Arc<Shared>,
     pub(super) admin: Id,
     /// The verbs that open a WebSocket into a container (KA-83).
     pub(super) exec_verbs: Verbs,
@@ -21,13 +23,13 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(state: &'a State, grants: &'a Grants, universe: &'a Universe) -> Self {
-        let (servers, facts) = (state.api_servers(), state.facts());
+        let servers = state.api_servers();
         let get = if servers.may_get_containers() { Verbs::GET } else { Verbs::default() };
         let mut context = Self {
             state,
             grants,
             universe,
-            shared: Shared::new(facts, grants, universe),
+            shared: Arc::default(),
             admin: universe.find(VertexType::Admin, "", "").unwrap_or_default(),
             exec_verbs: Verbs::CREATE.with(get),
             has_node_restriction: !servers.lack_node_restriction(),
@@ -37,6 +39,19 @@ impl<'a> Context<'a> {
         context.is_lax_somewhere |=
             universe.namespaces().iter().any(|namespace| context.is_lax(Some(namespace)));
         context
+    }
+
+    /// The same with the lists to which many edges lead.
+    pub(super) fn with_shared(self, shared: Shared) -> Self {
+        Self { shared: Arc::new(shared), ..self }
+    }
+
+    /// The same with other permissions.
+    pub(super) fn with_grants<'b>(&self, grants: &'b Grants) -> Context<'b>
+    where
+        'a: 'b,
+    {
+        Context { grants, shared: Arc::clone(&self.shared), audiences: self.audiences.clone(), ..*self }
     }
 
     pub(super) fn node(&self, name: &str) -> Option<Id> {

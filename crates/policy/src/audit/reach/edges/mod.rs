@@ -10,11 +10,12 @@ mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use self::context::Context;
 pub(super) use self::edge::{Edge, Leaving, To};
 use self::rights::Rightful;
-use self::shared::of_template;
+use self::shared::{Shared, of_template};
 use super::direct::DirectReach;
 use super::universe::{Id, Universe, Vertex, VertexType};
 use crate::audit::rights::Grants;
@@ -37,6 +38,15 @@ impl std::fmt::Debug for Asked<'_> {
 /// The edges of all vertices. Those of subjects are made when they are asked for.
 pub(super) struct Edges<'a> {
     context: Context<'a>,
+    /// What no permission changes, of nodes, pods and secrets.
+    fixed: Arc<Fixed>,
+    /// The accounts that show their tokens to every kubelet (E20).
+    talkers: Vec<Edge>,
+}
+
+/// The edges that follow from objects alone.
+#[derive(Default)]
+struct Fixed {
     of_nodes: BTreeMap<Id, Vec<Edge>>,
     of_pods: BTreeMap<Id, Vec<Edge>>,
     of_secrets: BTreeMap<Id, Vec<Edge>>,
@@ -50,16 +60,23 @@ impl<'a> Edges<'a> {
         universe: &'a Universe,
         asked: &Asked<'_>,
     ) -> Self {
-        let mut edges = Self {
-            context: Context::new(state, grants, universe),
-            of_nodes: BTreeMap::new(),
-            of_pods: BTreeMap::new(),
-            of_secrets: BTreeMap::new(),
-        };
-        edges.take_pods();
-        edges.take_nodes(direct);
-        edges.take_secrets(asked);
-        edges
+        let mut shared = Shared::new(state.facts(), grants, universe);
+        let mut made = Making { context: Context::new(state, grants, universe), fixed: Fixed::default() };
+        made.take_pods();
+        made.take_nodes(direct, &mut shared);
+        made.take_secrets(asked);
+        let Making { context, fixed } = made;
+        let talkers = talkers(&context);
+        Self { context: context.with_shared(shared), fixed: Arc::new(fixed), talkers }
+    }
+
+    /// The same edges with other permissions. What follows from objects alone is shared.
+    pub(super) fn with_grants<'b>(&self, grants: &'b Grants) -> Edges<'b>
+    where
+        'a: 'b,
+    {
+        let context = self.context.with_grants(grants);
+        Edges { talkers: talkers(&context), context, fixed: Arc::clone(&self.fixed) }
     }
 
     /// The vertices of a set.
@@ -98,15 +115,24 @@ impl<'a> Edges<'a> {
                 && self.context.has_node_restriction;
             return Rightful::new(&self.context, self.context.grants.of(&subject), is_node).all();
         }
-        let made = match vertex.kind {
-            VertexType::Node => &self.of_nodes,
-            VertexType::Pod => &self.of_pods,
-            VertexType::Secret => &self.of_secrets,
+        let (made, more): (_, &[Edge]) = match vertex.kind {
+            VertexType::Node => (&self.fixed.of_nodes, &self.talkers),
+            VertexType::Pod => (&self.fixed.of_pods, &[]),
+            VertexType::Secret => (&self.fixed.of_secrets, &[]),
             _ => return Leaving::default(),
         };
-        Leaving { edges: made.get(&id).cloned().unwrap_or_default(), creates_pods: false }
+        let made = made.get(&id).map(Vec::as_slice).unwrap_or_default();
+        Leaving { edges: made.iter().chain(more).cloned().collect(), creates_pods: false }
     }
+}
 
+/// The edges that follow from objects, while they are made.
+struct Making<'a> {
+    context: Context<'a>,
+    fixed: Fixed,
+}
+
+impl Making<'_> {
     /// E21, E22.
     fn take_pods(&mut self) {
         let state = self.context.state;
@@ -123,13 +149,13 @@ impl<'a> Edges<'a> {
                 edges.push(plain(22, node));
             }
             if !edges.is_empty() {
-                self.of_pods.insert(id, edges);
+                self.fixed.of_pods.insert(id, edges);
             }
         }
     }
 
     /// The edges of nodes: E1 to E4, E20, E25, E31. By E4 nodes have what RBAC gives them beside direct reach (AU-59).
-    fn take_nodes(&mut self, direct: &DirectReach) {
+    fn take_nodes(&mut self, direct: &DirectReach, shared: &mut Shared) {
         let state = self.context.state;
         let facts = state.facts();
         // An account whose pods on a node have no API token: the node gets none for it, if audiences are restricted.
@@ -141,7 +167,6 @@ impl<'a> Edges<'a> {
         }
         let control_plane = facts.pods.iter().filter(|pod| pod.is_control_plane).map(|pod| &*pod.node);
         let control_plane: BTreeSet<&str> = control_plane.collect();
-        let talkers = self.talkers();
         let followers: Vec<&Template> = facts
             .templates
             .iter()
@@ -153,7 +178,7 @@ impl<'a> Edges<'a> {
         for (node, reached) in &direct.nodes {
             let Some(id) = self.context.node(node) else { continue };
             let mut edges = Vec::new();
-            if let Some(pods) = self.context.shared.on_node.get(&id) {
+            if let Some(pods) = shared.on_node.get(&id) {
                 edges.push(Edge { number: 1, to: To::List(*pods), grant: None });
             }
             for (kind, namespace, name) in reached.iter().filter_map(|index| direct.objects.get(*index)) {
@@ -173,7 +198,6 @@ impl<'a> Edges<'a> {
             }
             let user = self.context.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
             edges.extend(user.map(|user| plain(4, user)));
-            edges.extend(talkers.iter().cloned());
             let taints = facts.nodes.get(node).map(|node| node.taints.as_slice()).unwrap_or_default();
             let list = *by_taints.entry(taints).or_insert_with(|| {
                 let come =
@@ -183,9 +207,9 @@ impl<'a> Edges<'a> {
                     .filter(come)
                     .flat_map(|template| of_template(self.context.universe, template));
                 let come = come.collect();
-                self.context.shared.keep(come)
+                shared.keep(come)
             });
-            if !self.context.shared.list(list).is_empty() {
+            if !shared.list(list).is_empty() {
                 edges.push(Edge { number: 25, to: To::List(list), grant: None });
             }
             if control_plane.contains(node.as_str()) {
@@ -193,21 +217,7 @@ impl<'a> Edges<'a> {
             }
             made.insert(id, edges);
         }
-        self.of_nodes = made;
-    }
-
-    /// The accounts that show their tokens to every kubelet (E20).
-    fn talkers(&self) -> Vec<Edge> {
-        let hosted = self.context.state.hosted_accounts();
-        let mut talkers = Vec::new();
-        for subject in hosted {
-            let Some(grant) = self.context.grants.talks_to_kubelets(&subject) else { continue };
-            let vertex = Vertex::of(&subject);
-            if let Some(id) = self.context.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
-                talkers.push(Edge { number: 20, to: To::One(id), grant: Some(grant) });
-            }
-        }
-        talkers
+        self.fixed.of_nodes = made;
     }
 
     /// E5, E6.
@@ -229,10 +239,23 @@ impl<'a> Edges<'a> {
                 edges.extend(groups.map(|group| plain(6, group)));
             }
             if !edges.is_empty() {
-                self.of_secrets.insert(id, edges);
+                self.fixed.of_secrets.insert(id, edges);
             }
         }
     }
+}
+
+/// The accounts that show their tokens to every kubelet (E20).
+fn talkers(context: &Context<'_>) -> Vec<Edge> {
+    let mut talkers = Vec::new();
+    for subject in context.state.hosted_accounts() {
+        let Some(grant) = context.grants.talks_to_kubelets(&subject) else { continue };
+        let vertex = Vertex::of(&subject);
+        if let Some(id) = context.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
+            talkers.push(Edge { number: 20, to: To::One(id), grant: Some(grant) });
+        }
+    }
+    talkers
 }
 
 fn plain(number: u8, to: Id) -> Edge {

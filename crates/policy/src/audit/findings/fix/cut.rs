@@ -159,7 +159,8 @@ mod tests {
     fn urls_stay() {
         let urls = vec!["/metrics".to_owned()];
         let before = PolicyRule { non_resource_urls: urls.clone(), ..rule(&["get"], &[""], &["secrets"]) };
-        let kept = PolicyRule { verbs: vec!["get".to_owned()], non_resource_urls: urls, ..PolicyRule::default() };
+        let kept =
+            PolicyRule { verbs: vec!["get".to_owned()], non_resource_urls: urls, ..PolicyRule::default() };
         assert_eq!(cut(&before, &[SECRETS]).rules, [kept]);
     }
 }
