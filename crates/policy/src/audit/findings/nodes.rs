@@ -75,8 +75,9 @@ impl Bound<'_> {
                 vec![Evidence::object(object(self.binding)), of_role]
             };
             let subject = self.subject.to_string();
-            let found = |id, severity| {
-                Found::of_object(id, severity, subject.clone(), self.instance.clone(), evidence())
+            let found = |id, severity| Found {
+                bindings: BTreeSet::from([key(self.binding)]),
+                ..Found::of_object(id, severity, subject.clone(), self.instance.clone(), evidence())
             };
             if !rule.resources.is_empty() && !self.is_harmless(rule) {
                 let severity = if self.is_dangerous(rule) { Severity::Critical } else { Severity::Medium };
