@@ -5,6 +5,7 @@
 
 mod api_server;
 mod item;
+mod listing;
 mod pod;
 mod views;
 
@@ -16,7 +17,7 @@ use base64::prelude::BASE64_STANDARD;
 use self::item::Content;
 pub(super) use self::item::WORKLOADS;
 use self::views::{PodView, SecretView, Workload};
-use super::Subject;
+use super::{Subject, Why};
 use super::kubelet_access::Objects;
 use crate::engine::{Builder, Engine, EngineConfig, EngineError};
 use crate::graph::{VertexError, VertexKind};
@@ -27,6 +28,7 @@ use crate::rbac::default_policy;
 
 pub use self::api_server::{ApiServer, ApiServers, Release};
 pub use self::item::{Item, ItemKind, WorkloadKind};
+pub use self::listing::Listing;
 pub use self::pod::{NodeTaint, PodFacts, Template, Tolerations};
 
 /// Namespace and name.
@@ -64,6 +66,8 @@ pub(super) struct Facts {
     /// What is named by volumes, by pods without a node and by templates: the graph has none of it, or not all.
     pub(super) referred: BTreeSet<(VertexKind, Name)>,
     pub(super) given: BTreeMap<ItemKind, u64>,
+    /// What is known of the list of each kind.
+    listings: BTreeMap<ItemKind, Listing>,
 }
 
 /// What a Secret gives to whoever reads it.
@@ -158,6 +162,23 @@ impl StateBuilder {
         }
     }
 
+    /// Notes what is known of the list of a kind (AU-23). Of several notes the one that says more is missing counts.
+    pub fn list(&mut self, kind: ItemKind, listing: Listing) {
+        let noted = self.facts.listings.entry(kind).or_insert(Listing::Whole);
+        if *noted < listing {
+            *noted = listing;
+        }
+    }
+
+    /// Notes the `gitVersion` in an answer of `/version` (AU-15). Of several the lowest counts.
+    pub fn version(&mut self, git_version: &str) {
+        let known = &mut self.facts.api_servers.version;
+        *known = match (*known, api_server::release_in(git_version)) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
     fn give(&mut self, object: Object<'_>) -> Result<(), VertexError> {
         if matches!(
             object.kind(),
@@ -185,9 +206,17 @@ impl State {
         &self.facts.api_servers
     }
 
-    /// Whether an object of this kind was given. Without one, nobody can tell whether there are none (AU-23).
+    /// Whether an object of this kind was given, or it is known that there are none (AU-23).
     pub fn has(&self, kind: ItemKind) -> bool {
-        self.facts.given.contains_key(&kind)
+        self.facts.given.contains_key(&kind) || self.facts.listings.get(&kind) == Some(&Listing::Whole)
+    }
+
+    /// Why objects of this kind may be missing, and in what way if that is known; none if all are there, or files have some.
+    pub fn lack(&self, kind: ItemKind) -> Option<(Why, &str)> {
+        match self.facts.listings.get(&kind) {
+            Some(Listing::Lacking(why, detail)) => Some((*why, detail)),
+            _ => (!self.has(kind)).then_some((Why::NotGiven, "")),
+        }
     }
 
     /// All nodes: every Node object, and every node that a pod, an attachment or a slice names (AU-50).
