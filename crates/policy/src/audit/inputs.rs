@@ -67,7 +67,12 @@ pub const INPUTS: [Input; 30] = [
     optional(ADMISSION, ALL_VERSIONS, "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding"),
     whole(ADMISSION, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
     optional(ADMISSION, ALL_VERSIONS, "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
-    optional(ADMISSION, ALL_VERSIONS, "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+    optional(
+        ADMISSION,
+        ALL_VERSIONS,
+        "validatingadmissionpolicybindings",
+        "ValidatingAdmissionPolicyBinding",
+    ),
     whole(ADMISSION, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"),
     whole("apps", "daemonsets", "DaemonSet"),
     whole("apps", "deployments", "Deployment"),

@@ -101,9 +101,8 @@ const NEEDED: [(ItemKind, &str, &str); 9] = [
 
 fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
     let needed = NEEDED.iter().take(if direct_alone { 5 } else { NEEDED.len() });
-    let mut missing: Vec<Incomplete> = needed
-        .filter_map(|(kind, input, detail)| Some(lacking(input, state.lack(*kind)?, detail)))
-        .collect();
+    let mut missing: Vec<Incomplete> =
+        needed.filter_map(|(kind, input, detail)| Some(lacking(input, state.lack(*kind)?, detail))).collect();
     if !direct_alone && state.api_servers().servers().is_empty() {
         missing.push(not_given(
             "kube-apiserver-flags",
