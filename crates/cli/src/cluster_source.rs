@@ -7,10 +7,12 @@ use clap::Args;
 use portcullis_client::feed::resource_of;
 use portcullis_client::snapshot::{self, Listed};
 use portcullis_client::{CallError, Connection};
+use portcullis_policy::audit::state::{ItemKind, Listing};
 use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::objects::{Kind, Object};
 use portcullis_server::registry::content::Unreadable;
 use portcullis_server::state;
+use portcullis_server::state::manifest::Manifest;
 
 use crate::engine_flags::{runtime, tell, threads};
 use crate::failure::Failure;
@@ -21,12 +23,40 @@ use crate::store_flags::EtcdSourceFlags;
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterFlags {
     /// The kubeconfig of the cluster, whose objects are read without --state [default: as kubectl]
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["state", "etcd_servers"])]
+    #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["state", "etcd_servers"])]
+    #[arg(long, value_name = "NAME")]
     context: Option<String>,
+}
+
+impl ClusterFlags {
+    /// Checks that the cluster is not named beside another source.
+    ///
+    /// # Errors
+    /// It is.
+    pub(crate) fn check(&self, has_state: bool, has_etcd: bool) -> Result<(), Failure> {
+        let own = [("--kubeconfig", self.kubeconfig.is_some()), ("--context", self.context.is_some())];
+        let other = [("--state", has_state), ("--etcd-servers", has_etcd)];
+        let named = |flags: [(&'static str, bool); 2]| flags.into_iter().find(|(_, is_given)| *is_given);
+        match named(own).zip(named(other)) {
+            Some(((own, _), (other, _))) => {
+                Err(Failure::input(format_args!("{own} and {other} name two states: leave one of them out")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Connects to the cluster.
+    ///
+    /// # Errors
+    /// There is no kubeconfig, or it is invalid.
+    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+        Connection::infer(self.kubeconfig.as_deref(), self.context.as_deref())
+            .await
+            .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))
+    }
 }
 
 /// Where objects are read: from these files; without files, from the etcd; without either, from the cluster.
@@ -44,6 +74,8 @@ pub(crate) struct Reading {
     pub(crate) revision: Option<u64>,
     /// Whether a kind without objects may only not have been given (AU-23).
     pub(crate) is_of_files: bool,
+    /// The kinds of which all objects were given, although from files (AU-23).
+    pub(crate) listed: BTreeSet<Kind>,
     /// What could not be read (AU-21). The ids of rules are those of the caller.
     pub(crate) incomplete: Vec<Incomplete>,
 }
@@ -66,14 +98,15 @@ impl ClusterSource<'_> {
         if self.etcd.etcd.is_given() && !self.state.is_empty() {
             return Err(Failure::input("--state and --etcd-servers name two states: leave one of them out"));
         }
+        self.cluster.check(!self.state.is_empty(), self.etcd.etcd.is_given())?;
         if let Some(reading) = self.read_etcd(rules, take)? {
             return Ok(reading);
         }
         if self.state.is_empty() {
             return self.read_cluster(kinds, rules, take);
         }
-        state::load(self.state, threads(), take).map_err(Failure::input)?;
-        Ok(Reading { is_of_files: true, ..Reading::default() })
+        let loaded = state::load(self.state, threads(), take).map_err(Failure::input)?;
+        Ok(of_archives(&loaded.beside.manifests, kinds, rules))
     }
 
     /// Reads the etcd that the flags name, if they name one. What cannot be used is told at once.
@@ -91,7 +124,7 @@ impl ClusterSource<'_> {
             detail: format!("the value of {} {}", unreadable.key, unreadable.why),
         };
         let incomplete = decided.unusable.iter().map(unusable).collect();
-        Ok(Some(Reading { revision: Some(decided.revision), is_of_files: false, incomplete }))
+        Ok(Some(Reading { revision: Some(decided.revision), incomplete, ..Reading::default() }))
     }
 
     fn read_cluster(
@@ -101,10 +134,7 @@ impl ClusterSource<'_> {
         take: &mut Take<'_>,
     ) -> Result<Reading, Failure> {
         let lists = runtime()?.block_on(async {
-            let ClusterFlags { kubeconfig, context } = self.cluster;
-            let connection = Connection::infer(kubeconfig.as_deref(), context.as_deref())
-                .await
-                .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))?;
+            let connection = self.cluster.connect().await?;
             Ok::<_, Failure>(snapshot::read(&connection, kinds.iter().copied()).await)
         })?;
         let mut incomplete = Vec::new();
@@ -133,6 +163,23 @@ impl ClusterSource<'_> {
         }
         Ok(Reading { incomplete, ..Reading::default() })
     }
+}
+
+/// What the manifests of archives say of these kinds.
+fn of_archives(manifests: &[Manifest], kinds: &BTreeSet<Kind>, rules: &[&'static str]) -> Reading {
+    let mut reading = Reading { is_of_files: true, ..Reading::default() };
+    for (kind, listing) in manifests.iter().flat_map(Manifest::listings) {
+        let ItemKind::Decided(kind) = kind else { continue };
+        if !kinds.contains(&kind) {
+            continue;
+        }
+        reading.listed.insert(kind);
+        if let Listing::Lacking(why, detail) = listing {
+            let input = resource_of(kind).1.to_owned();
+            reading.incomplete.push(Incomplete { input, why, rules: rules.to_vec(), detail });
+        }
+    }
+    reading
 }
 
 fn use_object(kind: Kind, json: &[u8], take: &mut Take<'_>) -> Result<(), String> {

@@ -23,8 +23,8 @@ use crate::terminal::plain;
 #[command(next_help_heading = "State and authorizers")]
 pub struct EngineFlags {
     /// Kubernetes objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read
-    /// recursively (.json .yaml .yml). Repeatable. Without it there are no objects, or, with `who-can`, those of a cluster;
-    /// `serve` seeds an empty store with them
+    /// recursively (.json .jsonl .yaml .yml, also with .gz); or an archive of `collect`. Repeatable. Without it there are no objects,
+    /// or, with `reach` and `who-can`, those of a cluster; `serve` seeds an empty store with them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 

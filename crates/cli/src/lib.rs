@@ -7,12 +7,14 @@ pub mod approver_flags;
 mod attest_config;
 pub mod audit_flags;
 mod audit_log;
+pub mod audit_source;
 pub mod authentication_flags;
 pub mod authorization;
 mod backups;
 pub mod bench;
 pub mod bootstrap_flags;
 pub mod cluster_source;
+mod collection;
 pub mod command;
 pub mod controller_flags;
 pub mod engine_flags;
@@ -60,6 +62,7 @@ enum Command {
     Bench(Box<command::bench::BenchArgs>),
     Bootstrap(Box<command::bootstrap::BootstrapArgs>),
     CanI(Box<command::can_i::CanIArgs>),
+    Collect(Box<command::collect::CollectArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(Box<command::credential::CredentialArgs>),
     Guard(Box<command::guard::GuardArgs>),
@@ -90,6 +93,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Bench(args) => command::bench::run(args),
         Command::Bootstrap(args) => command::bootstrap::run(args),
         Command::CanI(args) => command::can_i::run(args),
+        Command::Collect(args) => command::collect::run(args),
         Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
         Command::Guard(args) => command::guard::run(args),

@@ -101,6 +101,7 @@ struct Live {
     server: String,
     certificate_authority: String,
     namespace: String,
+    context: String,
 }
 
 impl Connection {
@@ -216,6 +217,11 @@ impl Connection {
         self.shared.live.load().namespace.clone()
     }
 
+    /// Returns the name of the context of the kubeconfig; empty without one.
+    pub fn context(&self) -> String {
+        self.shared.live.load().context.clone()
+    }
+
     /// Returns the current client.
     pub(crate) fn client(&self) -> kube::Client {
         self.shared.live.load().client.clone()
@@ -249,7 +255,7 @@ fn list(paths: &[PathBuf]) -> String {
 
 impl Source {
     fn connect(&self) -> Result<Live, ConnectError> {
-        let mut config = self.config()?;
+        let (mut config, context) = self.config()?;
         if config.root_cert.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.refuse("there is no certificate in the certificate authority"));
         }
@@ -262,10 +268,11 @@ impl Source {
         let roots = config.root_cert.iter().flatten();
         let certificate_authority = roots.map(|der| pem::encode("CERTIFICATE", der)).collect();
         let client = kube::Client::try_from(config).map_err(|e| self.refuse(describe(&e)))?;
-        Ok(Live { client, fingerprint, server, certificate_authority, namespace })
+        Ok(Live { client, fingerprint, server, certificate_authority, namespace, context })
     }
 
-    fn config(&self) -> Result<Config, ConnectError> {
+    /// The configuration, and the name of the context.
+    fn config(&self) -> Result<(Config, String), ConnectError> {
         match self {
             Self::Kubeconfig { paths, must_exist, context, credential } => {
                 let mut kubeconfig = kubeconfig::read(paths, *must_exist)?;
@@ -281,15 +288,18 @@ impl Source {
                     // Read now, so that changes can be detected.
                     present(&mut config.auth_info, &certificate, &key);
                 }
-                Ok(config)
+                Ok((config, chosen.context.clone()))
             }
-            Self::InCluster => Config::incluster().map_err(|e| self.refuse(describe(&e))),
+            Self::InCluster => {
+                let config = Config::incluster().map_err(|e| self.refuse(describe(&e)))?;
+                Ok((config, String::new()))
+            }
             Self::Parts(parts) => {
                 let url = parts.server.parse().map_err(|e| self.refuse(format!("not a URL: {e}")))?;
                 let mut config = Config::new(url);
                 config.root_cert = Some(certificates(&parts.certificate_authority));
                 config.auth_info = parts.credential.auth_info();
-                Ok(config)
+                Ok((config, String::new()))
             }
         }
     }

@@ -9,6 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream;
 use http::Request;
 use http::header::{ACCEPT, USER_AGENT};
+use portcullis_policy::audit::inputs::{Form, Input};
 use portcullis_policy::objects::Kind;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -28,8 +29,11 @@ const AT_A_TIME: usize = 4;
 const MOST_FAILURES: u32 = 5;
 /// Says whose requests these are in the audit log of the server (AU-17).
 const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (audit)");
+const JSON: &str = "application/json";
 /// Metadata is enough of some kinds.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+/// Of others nothing but metadata is accepted: a server that cannot give it alone gives nothing (AU-17).
+const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// The objects of one kind.
 #[derive(Debug)]
@@ -40,43 +44,114 @@ pub struct Listed {
     pub objects: Result<Vec<Bytes>, CallError>,
 }
 
+/// A list at one revision.
+#[derive(Debug, PartialEq, Eq)]
+pub struct List<T> {
+    /// The version of the API that was asked; none if the server lacks the API, and there are no objects.
+    pub version: Option<&'static str>,
+    /// The `resourceVersion` of the list.
+    pub revision: String,
+    /// What became of its objects.
+    pub objects: Vec<T>,
+}
+
 /// Reads all objects of these kinds, in the order of the kinds. A kind whose API the server may lack, and does, has no objects.
 pub async fn read(connection: &Connection, kinds: impl IntoIterator<Item = Kind>) -> Vec<Listed> {
-    let lists =
-        kinds.into_iter().map(|kind| async move { Listed { kind, objects: list(connection, kind).await } });
+    let lists = kinds.into_iter().map(|kind| async move {
+        let Some(wanted) = Wanted::of(kind) else { return Listed { kind, objects: Ok(Vec::new()) } };
+        let list = list(connection, &wanted, &|_, json| json).await;
+        Listed { kind, objects: list.map(|list| list.objects) }
+    });
     stream::iter(lists).buffered(AT_A_TIME).collect().await
 }
 
-async fn list(connection: &Connection, kind: Kind) -> Result<Vec<Bytes>, CallError> {
-    let Some(place) = Place::of(kind) else { return Ok(Vec::new()) };
-    let accept = if place.metadata_only { METADATA } else { "application/json" };
-    let mut absent = 0;
-    loop {
-        match anew(connection, &place.resource(absent), accept).await {
-            Err(error) if error.is_not_found() && is_optional(kind) => {
-                absent += 1;
-                if place.is_absent(absent) {
-                    return Ok(Vec::new());
-                }
-            }
-            listed => return listed,
-        }
+/// Reads all objects of these inputs of the audit, in their order. `each` makes of every object what is to be kept of it, as soon as
+/// its page is there; it gets the version of the API and the object in JSON.
+pub async fn read_inputs<'i, T>(
+    connection: &Connection,
+    inputs: impl IntoIterator<Item = &'i Input>,
+    each: impl Fn(&'i Input, &'static str, Bytes) -> T,
+) -> Vec<(&'i Input, Result<List<T>, CallError>)> {
+    let each = &each;
+    let lists = inputs.into_iter().map(|input| async move {
+        let wanted = Wanted::of_input(input);
+        (input, list(connection, &wanted, &|version, json| each(input, version, json)).await)
+    });
+    stream::iter(lists).buffered(AT_A_TIME).collect().await
+}
+
+/// Reads what is at a path, in JSON.
+///
+/// # Errors
+/// See [`CallError`].
+pub async fn read_path(connection: &Connection, path: &str) -> Result<String, CallError> {
+    page(connection, path, JSON).await
+}
+
+/// A list that is wanted.
+struct Wanted {
+    /// The resource in each version that is read, the newest first.
+    versions: Vec<Resource>,
+    accept: &'static str,
+    /// Whether the server may lack the API.
+    is_optional: bool,
+}
+
+impl Wanted {
+    fn of(kind: Kind) -> Option<Self> {
+        let place = Place::of(kind)?;
+        let accept = if place.metadata_only { METADATA } else { JSON };
+        Some(Self { versions: place.resources(), accept, is_optional: is_optional(kind) })
+    }
+
+    fn of_input(input: &Input) -> Self {
+        let Input { group, versions, resource, form, is_optional, .. } = *input;
+        let versions = versions.iter().map(|version| Resource::new(group, version, resource)).collect();
+        let accept = match form {
+            Form::Whole => JSON,
+            Form::Metadata => METADATA_ALONE,
+        };
+        Self { versions, accept, is_optional }
     }
 }
 
+/// Makes of an object in JSON what is to be kept of it. It also gets the version of the API.
+type Each<'e, T> = dyn Fn(&'static str, Bytes) -> T + 'e;
+
+async fn list<T>(connection: &Connection, wanted: &Wanted, each: &Each<'_, T>) -> Result<List<T>, CallError> {
+    for resource in &wanted.versions {
+        match anew(connection, resource, wanted.accept, each).await {
+            Err(error) if error.is_not_found() && wanted.is_optional => {}
+            listed => return listed,
+        }
+    }
+    Ok(List { version: None, revision: String::new(), objects: Vec::new() })
+}
+
 /// Reads a list, and starts anew where its continue token has expired: pages of two lists do not make one.
-async fn anew(connection: &Connection, resource: &Resource, accept: &str) -> Result<Vec<Bytes>, CallError> {
+async fn anew<T>(
+    connection: &Connection,
+    resource: &Resource,
+    accept: &str,
+    each: &Each<'_, T>,
+) -> Result<List<T>, CallError> {
     let mut expired = 0;
     loop {
-        match pages(connection, resource, accept).await {
+        match pages(connection, resource, accept, each).await {
             Err(error) if error.code() == Some(410) && expired < MOST_FAILURES => expired += 1,
             listed => return listed,
         }
     }
 }
 
-async fn pages(connection: &Connection, resource: &Resource, accept: &str) -> Result<Vec<Bytes>, CallError> {
-    let (mut objects, mut token) = (Vec::new(), String::new());
+async fn pages<T>(
+    connection: &Connection,
+    resource: &Resource,
+    accept: &str,
+    each: &Each<'_, T>,
+) -> Result<List<T>, CallError> {
+    let mut list = List { version: Some(resource.version), revision: String::new(), objects: Vec::new() };
+    let mut token = String::new();
     loop {
         let next =
             if token.is_empty() { String::new() } else { format!("&continue={}", query_value(&token)) };
@@ -88,11 +163,12 @@ async fn pages(connection: &Connection, resource: &Resource, accept: &str) -> Re
         if page.metadata.resource_version.is_empty() {
             return Err(CallError::Answer { path, why: "it has no resourceVersion".to_owned() });
         }
-        let items = page.items.unwrap_or_default();
-        objects.extend(items.into_iter().map(|item| text.slice_ref(item.get().as_bytes())));
+        let items = page.items.unwrap_or_default().into_iter();
+        list.objects.extend(items.map(|item| each(resource.version, text.slice_ref(item.get().as_bytes()))));
+        list.revision = page.metadata.resource_version;
         token = page.metadata.next;
         if token.is_empty() {
-            return Ok(objects);
+            return Ok(list);
         }
     }
 }

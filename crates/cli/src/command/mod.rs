@@ -6,6 +6,7 @@ pub mod audit;
 pub mod bench;
 pub mod bootstrap;
 pub mod can_i;
+pub mod collect;
 pub mod completions;
 pub mod credential;
 pub mod guard;

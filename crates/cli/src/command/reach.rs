@@ -5,14 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use portcullis_policy::audit::Why;
 use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
-use portcullis_policy::audit::state::{State, StateBuilder};
+use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::EngineConfig;
-use portcullis_server::state::{self, ForAudit};
 use serde_json::Value;
 
-use crate::engine_flags::{EngineFlags, threads};
+use crate::audit_source::{AuditSource, Reading};
+use crate::cluster_source::ClusterFlags;
+use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::terminal::plain;
 use crate::{table, time, yaml};
@@ -26,10 +26,12 @@ use crate::{table, time, yaml};
 /// What it leaves out: where pods will be scheduled by chance, networks, the cloud credentials of machines, container images,
 /// admission other than NodeRestriction and pod security labels, and resources that others have defined.
 ///
-/// The state is what `kubectl get -o json|yaml` prints. What is not in it is named on the standard error, and in JSON as
-/// `incomplete`: nothing is called safe because it is not known.
+/// The state is what `kubectl get -o json|yaml` prints, or an archive of `portcullis collect`; without --state the cluster of the
+/// kubeconfig is read. What is not in it is named on the standard error, and in JSON as `incomplete`: nothing is called safe because
+/// it is not known.
 ///
-/// Exit codes: 0 answered; 2 bad flags or input; 3 the output cannot be written.
+/// Exit codes: 0 answered; 1 a part of the cluster was refused or could not be read; 2 bad flags or input; 3 the cluster cannot be
+/// reached, or the output cannot be written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct ReachArgs {
@@ -43,6 +45,17 @@ pub struct ReachArgs {
 
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
+
+    /// List Secrets and ConfigMaps of the cluster too, as their metadata alone. The right to list them gives their values too
+    #[arg(long, help_heading = "Cluster")]
+    secret_metadata: bool,
+
+    /// Exit with 0 although a part of the cluster was refused or could not be read
+    #[arg(long)]
+    allow_incomplete: bool,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
@@ -85,6 +98,7 @@ enum Output {
 
 const EXAMPLES: &str = "\
 Examples:
+  portcullis reach
   portcullis reach --state cluster.json
   portcullis reach --state cluster.json --sort reach -o wide
   portcullis reach --state cluster.json --node node-1 -o json
@@ -95,14 +109,14 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid; nothing was written to standard output.
 pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
-    if args.engine.state.is_empty() {
-        return Err(Failure::input(
-            "--state is missing: name the files or directories with the objects, as kubectl get -A -o json prints them",
-        ));
-    }
     let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time::parse)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
-    let state = load(config, &args.engine)?;
+    let source = AuditSource {
+        state: &args.engine.state,
+        cluster: &args.cluster,
+        secret_metadata: args.secret_metadata,
+    };
+    let Reading { state, incomplete, .. } = source.read(config)?;
     let nodes = state.nodes();
     if let Some(name) = args.node.iter().find(|name| !nodes.contains(name.as_str())) {
         return Err(Failure::input(format_args!("--node {name:?}: the state has no such node")));
@@ -116,6 +130,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     };
     let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
     let mut report = reach::report(&state, &wanted, &Asked { is_expired: &is_expired });
+    unanswered(&mut report, incomplete);
     if args.sort == Order::Reach {
         report.nodes.sort_by_key(|node| std::cmp::Reverse(size(node)));
     }
@@ -129,16 +144,9 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     }
     out.flush()?;
     tell_missing(&report);
-    Ok(ExitCode::SUCCESS)
-}
-
-pub(crate) fn load(config: EngineConfig, flags: &EngineFlags) -> Result<State, Failure> {
-    let mut builder = StateBuilder::new(config).map_err(Failure::input)?;
-    let mut sink = |item: portcullis_policy::audit::state::Item<'_>| {
-        builder.take(item).map_err(|error| error.to_string())
-    };
-    state::load_for::<ForAudit>(&flags.state, threads(), &mut sink).map_err(Failure::input)?;
-    Ok(builder.finish())
+    // AU-22
+    let is_partial = report.incomplete.iter().any(|missing| missing.why.is_failure());
+    Ok(ExitCode::from(u8::from(is_partial && !args.allow_incomplete)))
 }
 
 fn value(report: &Report) -> Value {
@@ -203,6 +211,19 @@ fn to_admin(closure: &Closure) -> String {
     let path = closure.paths.iter().find(|path| path.to == "admin");
     let edges = path.map(|path| path.edges.as_slice()).unwrap_or_default();
     edges.iter().map(|edge| format!("{} -> {}", edge.id, plain(&edge.to))).collect::<Vec<_>>().join(" ")
+}
+
+/// The inputs beside objects on which reach depends.
+const ALSO_NEEDED: [&str; 1] = ["kube-apiserver-version"];
+
+/// Adds what was refused, in place of that it was not given.
+fn unanswered(report: &mut Report, incomplete: Vec<Incomplete>) {
+    for missing in incomplete.into_iter().filter(|missing| ALSO_NEEDED.contains(&&*missing.input)) {
+        for known in report.incomplete.iter_mut().filter(|known| known.input == missing.input) {
+            known.why = missing.why;
+            known.detail = format!("{}; {}", missing.detail, known.detail);
+        }
+    }
 }
 
 /// Tells what the state lacks.

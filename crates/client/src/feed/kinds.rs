@@ -50,6 +50,11 @@ impl Place {
         Resource::new(self.group, version.unwrap_or(&"v1"), self.plural)
     }
 
+    /// The resource in all versions, the newest first.
+    pub(crate) fn resources(&self) -> Vec<Resource> {
+        self.versions.iter().map(|version| Resource::new(self.group, version, self.plural)).collect()
+    }
+
     /// Whether all versions were tried after so many failed.
     pub(crate) fn is_absent(&self, failed: usize) -> bool {
         failed >= self.versions.len()

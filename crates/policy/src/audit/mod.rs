@@ -2,6 +2,7 @@
 //!
 //! * [`kubelet_access`] finds who can run code through kubelets, and which rights would be enough.
 //! * [`who_can`] finds who may make a request.
+//! * [`inputs`] is what is asked of a cluster for that.
 //! * [`state`] is the cluster as an audit of everything reads it.
 //! * [`rights`] says what each subject may do, of all that leads further.
 //! * [`reach`] says what a stolen node reaches: by itself, and in the end.
@@ -11,6 +12,7 @@
 
 pub mod findings;
 mod incomplete;
+pub mod inputs;
 pub mod kubelet_access;
 pub mod reach;
 pub mod rights;

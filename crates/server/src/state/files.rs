@@ -1,18 +1,27 @@
-//! Finds and reads state files in the order of their names. Never writes.
+//! Finds and reads state files in the order of their names: plain ones, compressed ones, and archives of them. Never writes,
+//! and unpacks nothing to disk.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use flate2::bufread::MultiGzDecoder;
 use portcullis_apimachinery::json;
 
 use super::error::StateError;
+use super::tar::{self, describe};
 
-/// The maximum size of a file in bytes.
+/// The maximum size of a file in bytes, after it is decompressed.
 pub const MAX_FILE_BYTES: u64 = 2 << 30;
 
 /// The maximum size of a YAML file in bytes. Parsing YAML takes many times its size in memory.
 pub const MAX_YAML_BYTES: u64 = 256 << 20;
+
+/// The maximum size of all files of an archive in bytes, as they are in it.
+pub const MAX_ARCHIVE_BYTES: u64 = 4 << 30;
+
+/// With these bytes files of gzip begin.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +33,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name.
+    /// Returns the format by the extension of a file name, which may be compressed.
     fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "json" => Some(Self::Json),
+            "json" | "jsonl" => Some(Self::Json),
             "yaml" | "yml" => Some(Self::Yaml),
+            "gz" => Self::of_name(path.file_stem()?.as_ref()),
             _ => None,
         }
     }
@@ -39,8 +49,32 @@ impl Format {
     }
 }
 
-/// Lists the files of the paths in reading order: a file itself, and for a directory every `.json`, `.yaml` and `.yml`
-/// file below it, sorted by name.
+/// Whether the name of a file is that of a compressed archive.
+fn is_archive(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(b".tar.gz") || name.ends_with(b".tgz")
+}
+
+/// The directory with the configuration of kubelets (AU-14).
+const KUBELETS: &str = "kubelets";
+
+/// Whether a file is in a directory with the configuration of kubelets.
+pub(super) fn is_of_kubelets(path: &Path) -> bool {
+    path.parent().and_then(Path::file_name).is_some_and(|folder| folder == KUBELETS)
+}
+
+/// Whether a file is the command line of a kubelet.
+pub(super) fn is_flags(path: &Path) -> bool {
+    is_of_kubelets(path) && path.extension().is_some_and(|extension| extension == "flags")
+}
+
+/// Whether files of this name are read where a directory or an archive is named.
+fn is_named(path: &Path) -> bool {
+    Format::of_name(path).is_some() || is_flags(path)
+}
+
+/// Lists the files of the paths in reading order: a file itself, and for a directory every `.json`, `.jsonl`, `.yaml` and `.yml`
+/// file below it, compressed or not, sorted by name.
 ///
 /// Symbolic links are followed, except back to a directory that is being read. Names that begin with two dots are
 /// skipped: a mounted volume keeps its versions there, and shows the current one under plain names.
@@ -81,7 +115,7 @@ fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> 
         if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"..")) {
             continue;
         }
-        let named = Format::of_name(&path).is_some();
+        let named = is_named(&path);
         let metadata = match fs::metadata(&path) {
             Ok(metadata) => metadata,
             Err(error) if named => return Err(unreadable(&path, &error)),
@@ -99,15 +133,62 @@ fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> 
     Ok(())
 }
 
-/// Reads a file and determines its format by its name or its text.
+/// Receives a file: its path, its format and its text.
+pub(super) type Take<'t> = dyn FnMut(&Path, Format, String) -> Result<(), StateError> + 't;
+
+/// Reads a file and determines its format by its name or its text. Of an archive every file is passed on.
 ///
 /// # Errors
-/// The file cannot be read, is too large, is empty, or is not UTF-8.
-pub(super) fn read(path: &Path) -> Result<(Format, String), StateError> {
+/// A file cannot be read, is too large or damaged, is empty, or is not UTF-8; or what `take` returns.
+pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), StateError> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    if is_archive(path) {
+        return read_archive(path, file, take);
+    }
+    let size = file.metadata().map_err(|error| unreadable(path, &error))?.len();
+    let (format, text) = read_text(path, &mut BufReader::new(file), size)?;
+    take(path, format, text)
+}
+
+fn read_archive(path: &Path, file: File, take: &mut Take<'_>) -> Result<(), StateError> {
+    let damaged = |why: String| StateError::whole(path, why);
+    // One byte more, so that a larger archive is told from one that ends there.
+    let mut content = MultiGzDecoder::new(BufReader::new(file)).take(MAX_ARCHIVE_BYTES.saturating_add(1));
+    let mut found = false;
+    let read = tar::each(&mut content, damaged, &mut |name, entry, size| {
+        let inner = path.join(name.trim_start_matches("./").trim_start_matches('/'));
+        let is_hidden = name.split('/').any(|part| part.starts_with(".."));
+        if is_hidden || !is_named(&inner) {
+            return Ok(());
+        }
+        found = true;
+        let (format, text) = read_text(&inner, &mut BufReader::new(entry), size)?;
+        take(&inner, format, text)
+    });
+    // What follows the end mark proves that nothing is missing.
+    let read = read.and_then(|()| {
+        let end = io::copy(&mut content, &mut io::sink());
+        end.map(drop).map_err(|error| damaged(describe(&error)))
+    });
+    if content.limit() == 0 {
+        return Err(too_large(path, MAX_ARCHIVE_BYTES));
+    }
+    read?;
+    if found { Ok(()) } else { Err(StateError::whole(path, "the archive holds no state file")) }
+}
+
+fn read_text(path: &Path, reader: &mut dyn io::BufRead, size: u64) -> Result<(Format, String), StateError> {
     let named = Format::of_name(path);
-    let mut bytes = Vec::new();
     let limit = if named == Some(Format::Yaml) { MAX_YAML_BYTES } else { MAX_FILE_BYTES };
-    read_up_to(path, limit, &mut bytes)?;
+    let start = reader.fill_buf().map_err(|error| unreadable(path, &error))?;
+    let is_compressed = start.starts_with(&GZIP);
+    if !is_compressed && path.extension().is_some_and(|extension| extension == "gz") {
+        return Err(StateError::whole(path, "not compressed with gzip, though its name says so"));
+    }
+    let bytes = match is_compressed {
+        true => read_up_to(path, limit, 0, &mut MultiGzDecoder::new(reader))?,
+        false => read_up_to(path, limit, size, reader)?,
+    };
     let text = String::from_utf8(bytes).map_err(|error| {
         let fault = json::utf8(error.as_bytes()).err();
         fault.map_or_else(|| StateError::whole(path, "not UTF-8"), |fault| StateError::of(path, fault))
@@ -116,7 +197,7 @@ pub(super) fn read(path: &Path) -> Result<(Format, String), StateError> {
         let reason = "the file starts with a byte order mark: save it as UTF-8 without one";
         return Err(StateError::whole(path, reason));
     }
-    if text.trim_ascii().is_empty() {
+    if text.trim_ascii().is_empty() && !may_be_empty(path) {
         let reason = "the file is empty, as a failed kubectl get leaves it: write it again";
         return Err(StateError::whole(path, reason));
     }
@@ -127,20 +208,25 @@ pub(super) fn read(path: &Path) -> Result<(Format, String), StateError> {
     Ok((format, text))
 }
 
-fn read_up_to(path: &Path, limit: u64, bytes: &mut Vec<u8>) -> Result<(), StateError> {
-    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
-    let size = file.metadata().map_err(|error| unreadable(path, &error))?.len();
+/// Whether a file without lines has no objects: one of an archive, whose manifest says how many there are.
+fn may_be_empty(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    name.ends_with(b".jsonl") || name.ends_with(b".jsonl.gz") || is_flags(path)
+}
+
+fn read_up_to(path: &Path, limit: u64, size: u64, reader: &mut dyn Read) -> Result<Vec<u8>, StateError> {
     if size > limit {
         return Err(too_large(path, limit));
     }
+    let mut bytes = Vec::new();
     // One byte more than the size of the file, so that reading finds the end without growing the buffer.
     bytes.reserve_exact(usize::try_from(size).unwrap_or(0).saturating_add(1));
-    let read = file.take(limit.saturating_add(1)).read_to_end(bytes);
-    let read = read.map_err(|error| unreadable(path, &error))? as u64;
+    let read = reader.take(limit.saturating_add(1)).read_to_end(&mut bytes);
+    let read = read.map_err(|error| StateError::whole(path, describe(&error)))? as u64;
     if read > limit {
         return Err(too_large(path, limit));
     }
-    Ok(())
+    Ok(bytes)
 }
 
 fn too_large(path: &Path, limit: u64) -> StateError {
@@ -148,6 +234,6 @@ fn too_large(path: &Path, limit: u64) -> StateError {
     StateError::whole(path, reason)
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> StateError {
+fn unreadable(path: &Path, error: &io::Error) -> StateError {
     StateError::whole(path, format!("cannot be read: {error}"))
 }

@@ -1,4 +1,5 @@
-//! Loads cluster state from files: Kubernetes objects in JSON or YAML, as printed by `kubectl get`.
+//! Loads cluster state from files: Kubernetes objects in JSON or YAML, as printed by `kubectl get`, and archives of `portcullis
+//! collect`.
 //!
 //! Loading is strict: it stops at the first error, and the caller must discard what it built from the objects before.
 //! Objects of other kinds are checked, counted and otherwise ignored. Nothing is added to what the files say, and no
@@ -14,22 +15,28 @@ use std::path::{Path, PathBuf};
 use policy::objects::Kind;
 use portcullis_apimachinery::json::JsonError;
 
+mod beside;
 mod decode;
 mod error;
 mod files;
+pub mod manifest;
 mod parallel;
 mod seen;
 mod source;
 mod split;
+mod tar;
 pub(crate) mod yaml;
 
+pub use beside::{Beside, KubeletFile, KubeletForm};
 pub use decode::{ForAudit, ForDecisions, Reading};
 pub use error::StateError;
-pub use files::{Format, MAX_FILE_BYTES, MAX_YAML_BYTES};
+pub use files::{Format, MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, MAX_YAML_BYTES};
 pub use source::{Source, SourceError};
+pub use tar::Writer as TarWriter;
 pub use yaml::to_json as yaml_to_json;
 
 use decode::Decoded;
+use manifest::Manifest;
 use parallel::Chunk;
 use seen::{Place, Seen};
 use split::{Pieces, start_of};
@@ -43,11 +50,13 @@ pub struct Summary<K = Kind> {
     pub objects: BTreeMap<K, u64>,
     /// The number of ignored objects, by `apiVersion` and `kind`.
     pub ignored: BTreeMap<(String, String), u64>,
+    /// What the state has beside objects.
+    pub beside: Beside,
 }
 
 impl<K> Default for Summary<K> {
     fn default() -> Self {
-        Self { files: 0, objects: BTreeMap::new(), ignored: BTreeMap::new() }
+        Self { files: 0, objects: BTreeMap::new(), ignored: BTreeMap::new(), beside: Beside::default() }
     }
 }
 
@@ -86,10 +95,47 @@ pub fn load_for<R: Reading>(
     sink: &mut Sink<'_, R>,
 ) -> Result<Summary<R::Kind>, StateError> {
     let mut loader = Loader::reading(threads, sink);
-    for path in files::find(paths)? {
-        loader.file(&path)?;
+    let (_, beside) = each_text(paths, &mut |path, format, text| loader.text(path, format, text))?;
+    Ok(Summary { beside, ..loader.finish() })
+}
+
+/// Receives the text of a file with objects, and returns how many there are.
+type TakeText<'t> = dyn FnMut(&Path, Format, &str) -> Result<u64, StateError> + 't;
+
+/// Passes the text of every file with objects to `take`, in order. Returns how many they are, and what there is beside them.
+fn each_text(paths: &[PathBuf], take: &mut TakeText<'_>) -> Result<(usize, Beside), StateError> {
+    let mut beside = Beside::default();
+    let mut counts = BTreeMap::new();
+    let mut manifests = Vec::new();
+    for file in files::find(paths)? {
+        files::read(&file, &mut |path, format, text| {
+            let known = beside.manifests.len();
+            if let Some(text) = beside.take(path, format, text)? {
+                counts.insert(path.to_owned(), take(path, format, &text)?);
+            } else if beside.manifests.len() > known {
+                manifests.push(path.to_owned());
+            }
+            Ok(())
+        })?;
     }
-    Ok(loader.finish())
+    for (path, manifest) in manifests.iter().zip(&beside.manifests) {
+        complete(path, manifest, &counts)?;
+    }
+    Ok((counts.len(), beside))
+}
+
+/// Checks that an archive has what its manifest says: a file that is missing must not be taken for a kind without objects.
+fn complete(path: &Path, manifest: &Manifest, counts: &BTreeMap<PathBuf, u64>) -> Result<(), StateError> {
+    for (name, count) in manifest.files() {
+        let file = path.with_file_name(name);
+        let reason = match counts.get(&file) {
+            Some(found) if *found == count => continue,
+            Some(found) => format!("has {found} objects, and {count} by its manifest"),
+            None => format!("is missing, and has {count} objects by its manifest"),
+        };
+        return Err(StateError::whole(&file, format!("{reason}: the archive is damaged, collect it again")));
+    }
+    Ok(())
 }
 
 /// One object of a file, of any kind.
@@ -114,23 +160,23 @@ pub fn documents(
     paths: &[PathBuf],
     take: &mut dyn FnMut(Document<'_>) -> Result<(), Fault>,
 ) -> Result<usize, StateError> {
-    let files = files::find(paths)?;
-    for file in &files {
-        let (format, text) = files::read(file)?;
-        let of_file = |error| StateError::of(file, error);
-        let text = match format {
-            Format::Json => text,
-            Format::Yaml => yaml::to_json(&text).map_err(of_file)?,
+    let (files, _) = each_text(paths, &mut |path, format, text| {
+        let of_file = |error| StateError::of(path, error);
+        let converted = match format {
+            Format::Json => None,
+            Format::Yaml => Some(yaml::to_json(text).map_err(of_file)?),
         };
-        let pieces = split::split(&text).map_err(of_file)?;
+        let text = converted.as_deref().unwrap_or(text);
+        let pieces = split::split(text).map_err(of_file)?;
         for piece in &pieces.pieces {
-            let (api_version, kind) = decode::type_of(&text, &pieces, *piece).map_err(of_file)?;
+            let (api_version, kind) = decode::type_of(text, &pieces, *piece).map_err(of_file)?;
             let document = Document { api_version: &api_version, kind: &kind, json: piece.text };
-            let fault = |(field, reason): Fault| decode::fault(&text, *piece, &field, reason);
+            let fault = |(field, reason): Fault| decode::fault(text, *piece, &field, reason);
             take(document).map_err(fault).map_err(of_file)?;
         }
-    }
-    Ok(files.len())
+        Ok(pieces.pieces.len() as u64)
+    })?;
+    Ok(files)
 }
 
 /// Loads one file after another.
@@ -155,20 +201,11 @@ impl<'s, R: Reading> Loader<'s, R> {
         Self { threads, sink, seen: Seen::default(), files: Vec::new(), summary: Summary::default() }
     }
 
-    /// Loads a file.
+    /// Loads a text as if it were the content of file `name`. Returns how many objects it has, of whatever kind.
     ///
     /// # Errors
     /// As [`load`].
-    pub fn file(&mut self, path: &Path) -> Result<(), StateError> {
-        let (format, text) = files::read(path)?;
-        self.text(path, format, &text)
-    }
-
-    /// Loads a text as if it were the content of file `name`.
-    ///
-    /// # Errors
-    /// As [`load`].
-    pub fn text(&mut self, name: &Path, format: Format, text: &str) -> Result<(), StateError> {
+    pub fn text(&mut self, name: &Path, format: Format, text: &str) -> Result<u64, StateError> {
         self.files.push(name.to_owned());
         self.summary.files = self.files.len();
         match format {
@@ -183,9 +220,10 @@ impl<'s, R: Reading> Loader<'s, R> {
         self.summary
     }
 
-    fn json(&mut self, text: &str) -> Result<(), JsonError> {
+    fn json(&mut self, text: &str) -> Result<u64, JsonError> {
         let pieces = split::split(text)?;
-        parallel::each_chunk::<R>(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))
+        parallel::each_chunk::<R>(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))?;
+        Ok(pieces.pieces.len() as u64)
     }
 
     /// Passes on the objects of a chunk.

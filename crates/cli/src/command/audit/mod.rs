@@ -6,6 +6,7 @@
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
 mod kubelet_access;
+mod kubelets;
 mod logs;
 mod output;
 mod print;

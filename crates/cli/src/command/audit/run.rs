@@ -1,6 +1,5 @@
 //! From the flags and the state to the findings.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,17 +8,17 @@ use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use portcullis_pki::sha256;
-use portcullis_policy::audit::findings::{self, Kubelets, Severity, Usage, Wanted};
+use portcullis_policy::audit::Incomplete;
+use portcullis_policy::audit::findings::{self, Severity, Usage, Wanted};
 use portcullis_policy::audit::reach::Asked;
-use portcullis_policy::audit::state::{KubeletSettings, State};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::certificate_requests::Pkcs10Reader;
-use portcullis_server::state::yaml_to_json;
-use serde_json::Value;
 
 use super::output::{self, Form, Output};
 use super::selection::{self, Selected};
-use super::{logs, print, sarif};
+use super::{kubelets, logs, print, sarif};
+use crate::audit_source::{AuditSource, Reading};
+use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::terminal::plain;
@@ -30,6 +29,14 @@ use crate::time;
 pub(super) struct FindingsArgs {
     #[command(flatten)]
     engine: EngineFlags,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
+
+    /// Also list the Secrets and ConfigMaps of the cluster, without their values: this needs the right to read every value, and
+    /// only the rules about tokens need it (PC114, PC126)
+    #[arg(long, help_heading = "Cluster")]
+    secret_metadata: bool,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
     #[arg(long, help_heading = "State and authorizers")]
@@ -128,6 +135,8 @@ Examples:
   portcullis audit --state cluster.json --audit-log audit.log -o json
   portcullis audit kubelet-access --state cluster.json";
 
+/// What depends on inputs that no rule names.
+const RULES: &str = "audit";
 /// The seconds of a day.
 const DAY: i64 = 24 * 60 * 60;
 
@@ -139,8 +148,13 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
         certificate_requests: Some(Arc::new(Pkcs10Reader)),
         ..args.engine.config()?
     };
-    let state = crate::command::reach::load(config, &args.engine)?;
-    let kubelets = kubelets(args, &state)?;
+    let source = AuditSource {
+        state: &args.engine.state,
+        cluster: &args.cluster,
+        secret_metadata: args.secret_metadata,
+    };
+    let Reading { state, incomplete, kubelets } = source.read(config)?;
+    let kubelets = kubelets::read(&args.kubelet_config, &kubelets, &state)?;
     let mut usage = (!args.audit_log.is_empty()).then(|| Usage::new(&state));
     if let Some(usage) = &mut usage {
         logs::read(&args.audit_log, usage)?;
@@ -156,7 +170,11 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
         asked: Asked { is_expired: &is_expired },
         digest: &sha256,
     };
-    let report = findings::report(&state, &wanted);
+    let mut report = findings::report(&state, &wanted);
+    report
+        .incomplete
+        .extend(incomplete.into_iter().map(|missing| Incomplete { rules: vec![RULES], ..missing }));
+    report.incomplete.sort();
     let today = now.to_zoned(TimeZone::UTC).date();
     let exclude = args.exclude.as_deref();
     let (selected, warnings) =
@@ -185,34 +203,4 @@ fn fails(args: &FindingsArgs, selected: &Selected) -> bool {
     let is_partial = selected.report.incomplete.iter().any(|missing| missing.why.is_failure());
     let has_finding = selected.report.findings.iter().any(|finding| args.fail_on.includes(finding.severity));
     has_finding || (is_partial && !args.allow_incomplete)
-}
-
-/// The settings of kubelets: of files, and of ConfigMaps (AU-14).
-fn kubelets(args: &FindingsArgs, state: &State) -> Result<Kubelets, Failure> {
-    let mut kubelets = Kubelets::default();
-    for named in &args.kubelet_config {
-        let Some((node, path)) = named.split_once('=') else {
-            return Err(Failure::input(format_args!("--kubelet-config {named:?}: must be NODE=FILE")));
-        };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::input(format_args!("cannot read {path}: {error}")))?;
-        kubelets.nodes.insert(
-            node.to_owned(),
-            settings(&text).map_err(|why| Failure::input(format!("{path}: {why}")))?,
-        );
-    }
-    let config_maps = state.kubelet_config_maps().iter().map(|(name, text)| {
-        let settings = settings(text)
-            .map_err(|why| Failure::input(format!("ConfigMap kube-system/{name}: data.kubelet: {why}")))?;
-        Ok((name.clone(), settings))
-    });
-    kubelets.config_maps = config_maps.collect::<Result<BTreeMap<_, _>, Failure>>()?;
-    Ok(kubelets)
-}
-
-/// Reads the configuration of a kubelet in YAML or JSON.
-fn settings(text: &str) -> Result<KubeletSettings, String> {
-    let json = yaml_to_json(text).map_err(|error| error.to_string())?;
-    let document: Value = serde_json::from_str(&json).map_err(|error| error.to_string())?;
-    KubeletSettings::of(&document)
 }

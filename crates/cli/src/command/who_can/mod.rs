@@ -131,7 +131,8 @@ fn report(args: &WhoCanArgs, question: &Question, scope: Scope) -> Result<Report
     })?;
     let mut incomplete: BTreeSet<Incomplete> = reading.incomplete.into_iter().collect();
     if reading.is_of_files {
-        incomplete.extend(inventory.missing(&kinds).into_iter().map(not_given));
+        let missing = inventory.missing(&kinds).into_iter();
+        incomplete.extend(missing.filter(|kind| !reading.listed.contains(kind)).map(not_given));
     }
     let engine = builder.finish();
     let who_can = WhoCan::new(engine.chain(), gates, &inventory);

@@ -113,12 +113,16 @@ pub(super) fn missing(state: &State, wanted: &Wanted<'_>) -> Vec<Incomplete> {
         });
     };
     for (kind, input, rules, detail) in NEEDED {
-        if !state.has(kind) {
-            // Bindings without any role cannot be told from bindings that grant nothing (AU-24).
-            let is_unresolved = kind == ItemKind::Decided(Kind::ClusterRole)
-                && state.has(ItemKind::Decided(Kind::ClusterRoleBinding));
-            lacks(input, if is_unresolved { Why::Unresolved } else { Why::NotGiven }, rules, detail);
-        }
+        let Some((why, of_source)) = state.lack(kind) else { continue };
+        // Bindings without any role cannot be told from bindings that grant nothing (AU-24).
+        let is_unresolved = why == Why::NotGiven
+            && kind == ItemKind::Decided(Kind::ClusterRole)
+            && state.has(ItemKind::Decided(Kind::ClusterRoleBinding));
+        let detail = match of_source {
+            "" => detail.to_owned(),
+            of_source => format!("{of_source}; {detail}"),
+        };
+        lacks(input, if is_unresolved { Why::Unresolved } else { why }, rules, &detail);
     }
     let servers = state.api_servers();
     if servers.servers().is_empty() {

@@ -105,10 +105,8 @@ const NEEDED: [(ItemKind, &str, &str); 9] = [
 
 fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
     let needed = NEEDED.iter().take(if direct_alone { 5 } else { NEEDED.len() });
-    let mut missing: Vec<Incomplete> = needed
-        .filter(|(kind, ..)| !state.has(*kind))
-        .map(|(_, input, detail)| not_given(input, detail))
-        .collect();
+    let mut missing: Vec<Incomplete> =
+        needed.filter_map(|(kind, input, detail)| Some(lacking(input, state.lack(*kind)?, detail))).collect();
     if !direct_alone && state.api_servers().servers().is_empty() {
         missing.push(not_given(
             "kube-apiserver-flags",
@@ -122,11 +120,14 @@ fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
     missing
 }
 
+fn lacking(input: &str, (why, of_source): (Why, &str), detail: &str) -> Incomplete {
+    let detail = match of_source {
+        "" => detail.to_owned(),
+        of_source => format!("{of_source}; {detail}"),
+    };
+    Incomplete { input: input.to_owned(), why, rules: vec!["reach"], detail }
+}
+
 fn not_given(input: &str, detail: &str) -> Incomplete {
-    Incomplete {
-        input: input.to_owned(),
-        why: Why::NotGiven,
-        rules: vec!["reach"],
-        detail: detail.to_owned(),
-    }
+    lacking(input, (Why::NotGiven, ""), detail)
 }

@@ -6,6 +6,7 @@
 mod api_server;
 mod item;
 mod kubelet;
+mod listing;
 mod pod;
 mod risk;
 mod views;
@@ -19,8 +20,8 @@ use base64::prelude::BASE64_STANDARD;
 use self::item::Content;
 pub(super) use self::item::WORKLOADS;
 use self::views::{CertificateRequestView, PodView, SecretView, Workload};
-use super::Subject;
 use super::kubelet_access::Objects;
+use super::{Subject, Why};
 use crate::CertificateRequests;
 use crate::engine::{Builder, Engine, EngineConfig, EngineError};
 use crate::graph::{VertexError, VertexKind};
@@ -33,6 +34,7 @@ use crate::rbac::default_policy;
 pub use self::api_server::{ApiServer, ApiServers, Release};
 pub use self::item::{Item, ItemKind, WorkloadKind};
 pub use self::kubelet::KubeletSettings;
+pub use self::listing::Listing;
 pub use self::pod::{Access, NodeTaint, Owner, PodFacts, Template, Tolerations};
 pub use self::risk::{Risk, RiskKind, WritablePath};
 
@@ -74,6 +76,8 @@ pub(super) struct Facts {
     /// What is named by volumes, by pods without a node and by templates: the graph has none of it, or not all.
     pub(super) referred: BTreeSet<(VertexKind, Name)>,
     pub(super) given: BTreeMap<ItemKind, u64>,
+    /// What is known of the list of each kind.
+    listings: BTreeMap<ItemKind, Listing>,
 }
 
 /// A Node.
@@ -210,6 +214,23 @@ impl StateBuilder {
         }
     }
 
+    /// Notes what is known of the list of a kind (AU-23). Of several notes the one that says more is missing counts.
+    pub fn list(&mut self, kind: ItemKind, listing: Listing) {
+        let noted = self.facts.listings.entry(kind).or_insert(Listing::Whole);
+        if *noted < listing {
+            *noted = listing;
+        }
+    }
+
+    /// Notes the `gitVersion` in an answer of `/version` (AU-15). Of several the lowest counts.
+    pub fn version(&mut self, git_version: &str) {
+        let known = &mut self.facts.api_servers.version;
+        *known = match (*known, api_server::release_in(git_version)) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
     fn give(&mut self, object: Object<'_>) -> Result<(), VertexError> {
         if matches!(
             object.kind(),
@@ -242,9 +263,17 @@ impl State {
         &self.facts.api_servers
     }
 
-    /// Whether an object of this kind was given. Without one, nobody can tell whether there are none (AU-23).
+    /// Whether an object of this kind was given, or it is known that there are none (AU-23).
     pub fn has(&self, kind: ItemKind) -> bool {
-        self.facts.given.contains_key(&kind)
+        self.facts.given.contains_key(&kind) || self.facts.listings.get(&kind) == Some(&Listing::Whole)
+    }
+
+    /// Why objects of this kind may be missing, and in what way if that is known; none if all are there, or files have some.
+    pub fn lack(&self, kind: ItemKind) -> Option<(Why, &str)> {
+        match self.facts.listings.get(&kind) {
+            Some(Listing::Lacking(why, detail)) => Some((*why, detail)),
+            _ => (!self.has(kind)).then_some((Why::NotGiven, "")),
+        }
     }
 
     /// All nodes: every Node object, and every node that a pod, an attachment or a slice names (AU-50).
@@ -384,16 +413,20 @@ impl CertificateRequestFacts {
     fn of(request: &CertificateRequestView<'_>, reader: Option<&dyn CertificateRequests>) -> Self {
         let CertificateRequestView { spec, status, .. } = request;
         let is_approved = status.conditions.iter().any(|condition| &*condition.kind == "Approved");
-        let subject = match reader {
-            None => Err("no reader of certificate requests is set".to_owned()),
-            Some(reader) => BASE64_STANDARD
+        let of_request = |reader: &dyn CertificateRequests| {
+            let pem = BASE64_STANDARD
                 .decode(spec.request.replace(['\r', '\n'], ""))
-                .map_err(|error| format!("spec.request is not base64: {error}"))
-                .and_then(|pem| Ok((reader.common_name(&pem)?, reader.organizations(&pem)?))),
+                .map_err(|error| format!("spec.request is not base64: {error}"))?;
+            Ok((reader.common_name(&pem)?, reader.organizations(&pem)?))
+        };
+        let subject = match (&spec.requested, reader) {
+            (Some(requested), _) => Ok((requested.common_name.clone(), requested.organizations.clone())),
+            (None, Some(reader)) => of_request(reader),
+            (None, None) => Err("no reader of certificate requests is set".to_owned()),
         };
         Self {
             signer: spec.signer_name.to_string(),
-            is_granted: is_approved || !status.certificate.is_empty(),
+            is_granted: is_approved || status.issued || !status.certificate.is_empty(),
             subject,
         }
     }

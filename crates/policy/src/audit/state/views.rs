@@ -5,7 +5,6 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 
-use crate::objects::certificates::CertificateSigningRequestSpec;
 use crate::objects::decode::{List, StringMap, Text, or_default};
 use crate::objects::meta::Metadata;
 
@@ -261,15 +260,36 @@ pub(super) struct CertificateRequestView<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) metadata: Metadata<'a>,
     #[serde(deserialize_with = "or_default")]
-    pub(super) spec: CertificateSigningRequestSpec<'a>,
+    pub(super) spec: CertificateRequestSpec<'a>,
     #[serde(deserialize_with = "or_default")]
     pub(super) status: CertificateRequestStatus<'a>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
+pub(super) struct CertificateRequestSpec<'a> {
+    /// The PKCS#10 request: PEM, in base64.
+    pub(super) request: Text<'a>,
+    pub(super) signer_name: Text<'a>,
+    /// What archives have in place of the request (AU-20).
+    pub(super) requested: Option<Requested>,
+}
+
+/// Whom a request is for.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Requested {
+    pub(super) common_name: String,
+    pub(super) organizations: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct CertificateRequestStatus<'a> {
     pub(super) certificate: Text<'a>,
+    /// What archives have in place of the certificate (AU-20).
+    #[serde(deserialize_with = "or_default")]
+    pub(super) issued: bool,
     pub(super) conditions: List<Condition<'a>>,
 }
 

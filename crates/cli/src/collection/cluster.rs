@@ -1,0 +1,227 @@
+//! Reads a cluster once, and reduces its objects.
+
+use bytes::Bytes;
+use portcullis_client::snapshot::{self, List};
+use portcullis_client::{CallError, Connection};
+use portcullis_policy::audit::inputs::{Form, INPUTS, Input};
+use portcullis_policy::audit::state::Item;
+use portcullis_server::state::manifest::{API_VERSION, Entry, KIND, Manifest, Named, Outcome};
+use serde_json::{Value, json};
+
+use super::fields;
+use super::keep::Keep;
+
+/// The namespace and the name of the ConfigMap with the configuration of kubelets (AU-13).
+const KUBELET_CONFIG: (&str, &str) = ("kube-system", "kubelet-config");
+
+/// The objects of a cluster.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    /// What was asked, and what came of it.
+    pub(crate) manifest: Manifest,
+    /// The answer of `/version`.
+    pub(crate) version: Option<String>,
+    /// The objects of each resource of the manifest, sorted by namespace and name.
+    pub(crate) objects: Vec<Vec<Collected>>,
+    /// What the server said where something is missing: the input, and the message.
+    pub(crate) troubles: Vec<(String, String)>,
+}
+
+/// An object, reduced.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    namespace: String,
+    name: String,
+    /// In one line of JSON.
+    pub(crate) json: String,
+}
+
+impl Collection {
+    /// Reads a cluster. Secrets and ConfigMaps are listed only with `secret_metadata`, and never with their values.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached.
+    pub(crate) async fn read(
+        connection: &Connection,
+        secret_metadata: bool,
+        time: &str,
+    ) -> Result<Self, CallError> {
+        // Asked first: who cannot be reached is told at once.
+        let version = match snapshot::read_path(connection, "/version").await {
+            Err(error @ CallError::Unreachable { .. }) => return Err(error),
+            answer => answer,
+        };
+        let mut collection = Self::empty(context(connection), time);
+        collection.take_version(version);
+        let config = kubelet_config(connection).await;
+        let is_asked = |input: &&Input| input.form == Form::Whole || secret_metadata;
+        let keeps: Vec<(&Input, Keep)> = INPUTS.iter().map(|input| (input, fields::of(input))).collect();
+        let reduce = |input: &'static Input, version: &'static str, json: Bytes| {
+            let keep = keeps.iter().find(|(of, _)| *of == input).map(|(_, keep)| keep);
+            keep.ok_or_else(String::new).and_then(|keep| reduced(keep, input, version, &json))
+        };
+        let mut lists = snapshot::read_inputs(connection, INPUTS.iter().filter(is_asked), reduce)
+            .await
+            .into_iter()
+            .peekable();
+        let config = collection.take_config(config);
+        for input in &INPUTS {
+            let list = lists.next_if(|(of, _)| *of == input).map(|(_, list)| list);
+            let more = if input.resource == "configmaps" { config.as_ref() } else { None };
+            collection.take(input, list, more);
+        }
+        Ok(collection)
+    }
+
+    fn empty(context: String, time: &str) -> Self {
+        let manifest = Manifest {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            time: time.to_owned(),
+            server_version: String::new(),
+            context,
+            resources: Vec::new(),
+            objects: Vec::new(),
+        };
+        Self { manifest, version: None, objects: Vec::new(), troubles: Vec::new() }
+    }
+
+    /// The number of all objects.
+    pub(crate) fn count(&self) -> usize {
+        self.objects.iter().map(Vec::len).sum()
+    }
+
+    fn take_version(&mut self, answer: Result<String, CallError>) {
+        let reduced = answer.map(|text| {
+            let document = serde_json::from_str(&text).unwrap_or_default();
+            fields::of_version().reduce(document).unwrap_or_default()
+        });
+        let (outcome, code) = self.outcome("kube-apiserver-version", reduced.as_ref().err());
+        self.name("/version", ("", ""), outcome, code);
+        if let Ok(version) = reduced {
+            version["gitVersion"].as_str().unwrap_or_default().clone_into(&mut self.manifest.server_version);
+            self.version = Some(version.to_string());
+        }
+    }
+
+    /// Takes the configuration of kubelets, if there is one.
+    fn take_config(&mut self, answer: Result<Bytes, CallError>) -> Option<Collected> {
+        let input = Input::find("", "configmaps")?;
+        let (outcome, code) = match &answer {
+            Err(error) if error.is_not_found() => (Outcome::Absent, None),
+            answer => self.outcome("kubelet-configuration", answer.as_ref().err()),
+        };
+        self.name("configmaps", KUBELET_CONFIG, outcome, code);
+        reduced(&fields::of_kubelet_config(), input, "v1", &answer.ok()?).ok()
+    }
+
+    fn take(
+        &mut self,
+        input: &Input,
+        list: Option<Result<List<Result<Collected, String>>, CallError>>,
+        more: Option<&Collected>,
+    ) {
+        let asked = list.is_some();
+        let (outcome, code) = match &list {
+            None => (Outcome::NotAsked, None),
+            Some(Ok(List { version: None, .. })) => (Outcome::Absent, None),
+            Some(list) => self.outcome(input.resource, list.as_ref().err()),
+        };
+        let list = list.and_then(Result::ok);
+        let (revision, found) = list.map(|list| (list.revision, list.objects)).unwrap_or_default();
+        let mut undecodable = 0_u64;
+        let mut objects = Vec::with_capacity(found.len());
+        for object in found {
+            match object {
+                Ok(object) => objects.push(object),
+                Err(why) => {
+                    if undecodable == 0 {
+                        self.troubles.push((input.resource.to_owned(), why));
+                    }
+                    undecodable = undecodable.saturating_add(1);
+                }
+            }
+        }
+        if let Some(more) = more {
+            objects.retain(|object| object.key() != more.key());
+            objects.push(Collected {
+                namespace: more.namespace.clone(),
+                name: more.name.clone(),
+                json: more.json.clone(),
+            });
+        }
+        objects.sort_by(|one, other| one.key().cmp(&other.key()));
+        // A server that gives an object twice must not make an archive that cannot be read.
+        objects.dedup_by(|one, other| one.key() == other.key());
+        self.manifest.resources.push(Entry {
+            group: input.group.to_owned(),
+            resource: input.resource.to_owned(),
+            asked,
+            outcome,
+            code,
+            count: objects.len() as u64,
+            undecodable,
+            resource_version: revision,
+        });
+        self.objects.push(objects);
+    }
+
+    /// What came of asking, without the words of the server: they may hold anything.
+    fn outcome(&mut self, input: &str, error: Option<&CallError>) -> (Outcome, Option<u16>) {
+        let Some(error) = error else { return (Outcome::Listed, None) };
+        self.troubles.push((input.to_owned(), error.to_string()));
+        let code = error.code();
+        (if matches!(code, Some(401 | 403)) { Outcome::Refused } else { Outcome::Failed }, code)
+    }
+
+    fn name(&mut self, resource: &str, (namespace, name): (&str, &str), outcome: Outcome, code: Option<u16>) {
+        self.manifest.objects.push(Named {
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            outcome,
+            code,
+        });
+    }
+}
+
+impl Collected {
+    fn key(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+}
+
+async fn kubelet_config(connection: &Connection) -> Result<Bytes, CallError> {
+    let (namespace, name) = KUBELET_CONFIG;
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+    snapshot::read_path(connection, &path).await.map(Bytes::from)
+}
+
+/// The name of the context, if the address of the server is no part of it: it is none of ours to tell.
+fn context(connection: &Connection) -> String {
+    let (context, server) = (connection.context(), connection.server());
+    let host = server.split_once("://").map_or(&*server, |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    let names = |host: &str| !host.is_empty() && context.contains(host);
+    if names(host) || names(&host.replace('.', "-")) { String::new() } else { context }
+}
+
+/// An object as it is kept. An error never quotes a value.
+fn reduced(keep: &Keep, input: &Input, version: &str, json: &[u8]) -> Result<Collected, String> {
+    let document: Value = serde_json::from_slice(json).map_err(|_| "an object is no JSON".to_owned())?;
+    let text = |field: &str| document["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let whose = |why: &dyn std::fmt::Display| format!("{} {namespace}/{name}: {why}", input.kind);
+    let mut document = keep.reduce(document).map_err(|why| whose(&why))?;
+    document["apiVersion"] = json!(input.api_version(version));
+    document["kind"] = json!(input.kind);
+    let json = document.to_string();
+    if let Some(kind) = input.item_kind() {
+        let item = Item::parse(kind, &json).map_err(|error| whose(&error))?;
+        item.check_key().map_err(|(field, why)| whose(&format_args!("{field} {why}")))?;
+    } else if name.is_empty() {
+        return Err(whose(&"metadata.name is missing"));
+    }
+    Ok(Collected { namespace, name, json })
+}
