@@ -53,6 +53,11 @@ impl Objects {
         self.roles.get(&(namespace.to_owned(), name.to_owned()))
     }
 
+    /// The Roles, sorted by namespace and name.
+    pub(in crate::audit) fn roles(&self) -> impl Iterator<Item = &Role> {
+        self.roles.values()
+    }
+
     /// The ClusterRoleBindings, sorted.
     pub(in crate::audit) fn cluster_role_bindings(&self) -> impl Iterator<Item = &Binding> {
         self.cluster_role_bindings.values()
@@ -112,7 +117,7 @@ impl Objects {
     }
 
     /// The ClusterRoles with all rules that they contain or will aggregate (RB-79).
-    fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
+    pub(in crate::audit) fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
         let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
         let faults = aggregation::aggregate(&mut roles);
         let notes = faults
