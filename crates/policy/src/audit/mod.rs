@@ -1,5 +1,6 @@
 //! Audits of a cluster's objects: who holds which permissions, by what, and where that leads. Nothing here decides a request.
 //!
+//! * [`diff`] says what differs between two clusters: who may do what, and what nodes reach.
 //! * [`kubelet_access`] finds who can run code through kubelets, and which rights would be enough.
 //! * [`who_can`] finds who may make a request.
 //! * [`inputs`] is what is asked of a cluster for that.
@@ -10,6 +11,7 @@
 //!
 //! What an answer lacks is [`Incomplete`].
 
+pub mod diff;
 pub mod findings;
 mod incomplete;
 pub mod inputs;

@@ -77,6 +77,18 @@ impl Subject {
         }
     }
 
+    /// The node whose user this is, else the subject itself (AU-31).
+    #[must_use]
+    pub fn or_node(self) -> Self {
+        match &self {
+            Self::User { name } => match name.strip_prefix(NODE_USER_PREFIX) {
+                Some(node) => Self::Node { name: node.to_owned() },
+                None => self,
+            },
+            _ => self,
+        }
+    }
+
     /// Returns whether the subject matches a user of this name and these groups.
     pub fn means(&self, user: &str, groups: &[String]) -> bool {
         match self {

@@ -26,6 +26,14 @@ pub(super) enum SubjectKey {
 }
 
 impl Bound {
+    /// A binding as the index keeps it: a ClusterRoleBinding if it has no namespace.
+    pub(crate) fn of(binding: &Binding) -> Self {
+        match binding.metadata.namespace.as_str() {
+            "" => Self::cluster_wide(binding),
+            _ => Self::namespaced(binding),
+        }
+    }
+
     pub(super) fn cluster_wide(binding: &Binding) -> Self {
         Self::pack(binding, &[])
     }

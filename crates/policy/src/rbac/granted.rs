@@ -45,7 +45,12 @@ impl GrantingRule {
             false if is_nameless(attributes) && may_allow_by(rule, attributes) => rule.resource_names.clone(),
             false => return None,
         };
-        Some(Self { index, text: describe(rule), names })
+        Some(Self { names, ..Self::new(rule, index) })
+    }
+
+    /// A rule, whatever it grants.
+    pub(crate) fn new(rule: &PolicyRule, index: Option<usize>) -> Self {
+        Self { index, text: describe(rule), names: Vec::new() }
     }
 }
 

@@ -168,7 +168,7 @@ impl Objects {
     }
 
     /// The ClusterRoles with all rules that they contain or will aggregate (RB-79).
-    fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
+    pub(in crate::audit) fn in_force(&self) -> (BTreeMap<String, Role>, Vec<Note>) {
         let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
         let faults = aggregation::aggregate(&mut roles);
         let notes = faults

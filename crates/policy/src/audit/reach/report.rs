@@ -165,6 +165,21 @@ pub struct Report {
 }
 
 impl DirectLists {
+    /// Every list, with its name, in the order of the fields.
+    pub fn each(&self) -> [(&'static str, &[String]); 9] {
+        [
+            ("secrets", &self.secrets),
+            ("configmaps", &self.configmaps),
+            ("persistentvolumeclaims", &self.persistentvolumeclaims),
+            ("persistentvolumes", &self.persistentvolumes),
+            ("serviceaccounts", &self.serviceaccounts),
+            ("resourceclaims", &self.resourceclaims),
+            ("pods", &self.pods),
+            ("volumeattachments", &self.volumeattachments),
+            ("resourceslices", &self.resourceslices),
+        ]
+    }
+
     pub(super) fn of(direct: &DirectReach, node: &str) -> Self {
         let mut lists = Self::default();
         for (kind, namespace, name) in direct.reached(node) {

@@ -19,7 +19,6 @@ pub use self::asks::{Ask, Verbs};
 use self::built_in::{BuiltIn, DefaultBinding};
 use super::Subject;
 use super::kubelet_access::Objects;
-use crate::identity::NODE_USER_PREFIX;
 use crate::objects::rbac::{Binding, PolicyRule, Role};
 use crate::rbac::aggregation;
 
@@ -279,14 +278,7 @@ struct RuleSource {
 
 /// The user name, and the groups that the API server gives to a subject (AU-31); its own key first.
 fn keys(subject: &Subject) -> Vec<Key> {
-    let node = match subject {
-        Subject::User { name } => name.strip_prefix(NODE_USER_PREFIX),
-        _ => None,
-    };
-    let user = match node {
-        Some(node) => Subject::Node { name: node.to_owned() }.identity(),
-        None => subject.identity(),
-    };
+    let user = subject.clone().or_node().identity();
     let own = match subject {
         // The first of its groups.
         Subject::Group { .. } => None,

@@ -54,6 +54,11 @@ pub struct RuleWay {
 }
 
 impl RuleWay {
+    /// The way by one rule of a role.
+    pub(in crate::audit) fn new(binding: Bound, rule: GrantingRule) -> Self {
+        Self { binding: Arc::new(binding), rules: Arc::new([rule]), place: 0 }
+    }
+
     /// The ways by each of these rules.
     pub(super) fn each<'a>(
         binding: &'a Arc<Bound>,
