@@ -23,13 +23,13 @@ use crate::terminal::plain;
 #[command(next_help_heading = "State and authorizers")]
 pub struct EngineFlags {
     /// Kubernetes objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read
-    /// recursively (.json .yaml .yml). Repeatable. Without it there are no objects, or, with `who-can`, those of a cluster;
-    /// `serve` seeds an empty store with them
+    /// recursively (.json .yaml .yml). Repeatable. Without it there are no objects, or, with `who-can` and `explain`, those of a
+    /// cluster; `serve` seeds an empty store with them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node, and Webhook in `serve` and
-    /// `who-can` [default: Node,RBAC]
+    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node, and Webhook in `serve`, `who-can` and
+    /// `explain` [default: Node,RBAC]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Option<Vec<String>>,
 

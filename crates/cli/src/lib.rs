@@ -37,6 +37,7 @@ mod storage_flags;
 pub mod store_flags;
 mod table;
 mod terminal;
+pub mod user_flags;
 mod yaml;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ enum Command {
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(Box<command::credential::CredentialArgs>),
+    Explain(Box<command::explain::ExplainArgs>),
     Guard(Box<command::guard::GuardArgs>),
     Preflight(Box<command::preflight::PreflightArgs>),
     Reach(Box<command::reach::ReachArgs>),
@@ -91,6 +93,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
+        Command::Explain(args) => command::explain::run(args),
         Command::Guard(args) => command::guard::run(args),
         Command::Preflight(args) => command::preflight::run(args),
         Command::Reach(args) => command::reach::run(args),

@@ -59,6 +59,29 @@ impl fmt::Display for Factor {
     }
 }
 
+/// One factor in which a grant differs from a request, with both values (AU-102).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Difference {
+    /// The factor.
+    pub factor: Factor,
+    /// What the grant has.
+    pub has: Vec<String>,
+    /// What the request has.
+    pub wanted: String,
+    /// Whether one of the former looks like the latter, mistyped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub typing_error: Option<TypingError>,
+}
+
+impl Difference {
+    /// Compares the values of a grant with that of a request.
+    pub fn new(factor: Factor, has: Vec<String>, wanted: &str) -> Self {
+        let typing_error = has.iter().find_map(|has| TypingError::of(factor, has, wanted));
+        Self { factor, has, wanted: wanted.to_owned(), typing_error }
+    }
+}
+
 /// A difference that looks like a typing error (AU-102).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]

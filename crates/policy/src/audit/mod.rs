@@ -2,14 +2,17 @@
 //!
 //! * [`kubelet_access`] finds who can run code through kubelets, and which rights would be enough.
 //! * [`who_can`] finds who may make a request.
+//! * [`explain`] finds by what a user may make a request, or what comes nearest to that.
 //! * [`state`] is the cluster as an audit of everything reads it.
 //! * [`rights`] says what each subject may do, of all that leads further.
 //! * [`reach`] says what a stolen node reaches: by itself, and in the end.
 //!
 //! What an answer lacks is [`Incomplete`].
 
+pub mod explain;
 mod incomplete;
 pub mod kubelet_access;
+mod pending;
 pub mod reach;
 pub mod rights;
 pub mod state;

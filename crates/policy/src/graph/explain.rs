@@ -147,12 +147,7 @@ impl Graph {
 }
 
 /// Passes each path to a vertex to `take`, from each node or from this one alone.
-fn each_path(
-    links: &Change<'_>,
-    target: &Key<'_>,
-    only: Option<NodeId>,
-    mut take: impl FnMut(NodeId, Path),
-) {
+fn each_path(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>, mut take: impl FnMut(NodeId, Path)) {
     let Some(target) = links.find(target).map(|found| found.id) else { return };
     let Some(kind) = step(links, target).map(|last| last.kind) else { return };
     let is_asked_for = |node: &NodeId| only.is_none_or(|only| only == *node);

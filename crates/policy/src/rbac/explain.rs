@@ -36,9 +36,8 @@ impl RbacIndex {
             let factors: Vec<&str> = own.differs.iter().map(|factor| factor.as_str()).collect();
             text.push_str(&format!("\nnear miss, other {}: {own}", factors.join(" and ")));
         }
-        let dangling = self.dangling_of(attributes);
-        let mut unresolved: Vec<String> =
-            dangling.iter().map(|(binding, _)| binding.resolution_error()).collect();
+        let own = self.own_bindings(attributes).into_iter().filter(|own| own.is_dangling);
+        let mut unresolved: Vec<String> = own.map(|own| own.binding.resolution_error()).collect();
         unresolved.sort_unstable();
         if let Some(errors) = rules::aggregate(&unresolved) {
             text.push_str(&format!("\nnot found: {errors}"));

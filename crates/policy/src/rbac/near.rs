@@ -10,7 +10,7 @@ use super::index::RbacIndex;
 use super::matching::{
     ALL, group_matches, name_matches, resource_matches, rule_allows, url_matches, verb_matches,
 };
-use crate::factor::{Factor, TypingError};
+use crate::factor::{Difference, Factor, TypingError};
 use crate::objects::rbac::{PolicyRule, RoleRef, Subject};
 use crate::request::{Attributes, ResourceRequest};
 
@@ -27,21 +27,20 @@ pub(crate) struct OwnRule<'i> {
     pub(crate) differs: Vec<Factor>,
 }
 
-/// One factor in which a grant differs from a request (AU-102).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) factor: Factor,
-    /// What the grant has.
-    pub(crate) has: Vec<String>,
-    /// What the request has.
-    pub(crate) wanted: String,
-    pub(crate) typing_error: Option<TypingError>,
+/// A binding of the user of a request.
+#[derive(Debug)]
+pub(crate) struct OwnBinding<'i> {
+    pub(crate) binding: &'i Arc<Bound>,
+    /// The first subject of the binding that is the user (RB-30).
+    pub(crate) subject: Subject,
+    /// Whether its role is missing (RB-33).
+    pub(crate) is_dangling: bool,
 }
 
 impl OwnRule<'_> {
     /// The rule as reports show it.
     pub(crate) fn shown(&self) -> GrantingRule {
-        shown(self.index, &self.rule)
+        GrantingRule { index: Some(self.index), text: describe(&self.rule), names: Vec::new() }
     }
 
     /// The difference, if there is exactly one.
@@ -49,19 +48,12 @@ impl OwnRule<'_> {
         let [factor] = *self.differs else { return None };
         let namespace = attributes.resource.map_or("", |request| request.namespace);
         Some(match factor {
-            Factor::Namespace => Difference {
-                factor,
-                has: vec![self.binding.namespace().to_owned()],
-                wanted: namespace.to_owned(),
-                typing_error: TypingError::of(factor, self.binding.namespace(), namespace),
-            },
+            Factor::Namespace => {
+                Difference::new(factor, vec![self.binding.namespace().to_owned()], namespace)
+            }
             factor => difference(&self.rule, factor, attributes),
         })
     }
-}
-
-fn shown(index: usize, rule: &PolicyRule) -> GrantingRule {
-    GrantingRule { index: Some(index), text: describe(rule), names: Vec::new() }
 }
 
 impl RbacIndex {
@@ -87,16 +79,20 @@ impl RbacIndex {
         }
     }
 
-    /// The user's bindings that would count for the request and whose role is missing (RB-33), each with the first subject that is
-    /// the user.
-    pub(crate) fn dangling_of<'i>(&'i self, attributes: &Attributes<'i>) -> Vec<(&'i Arc<Bound>, Subject)> {
+    /// The user's bindings that count for the request, each with the first subject that is the user (RB-30), and whether the role is
+    /// there.
+    pub(crate) fn own_bindings<'i>(&'i self, attributes: &Attributes<'i>) -> Vec<OwnBinding<'i>> {
         let user = attributes.user;
+        // RB-24
         if user.name.is_empty() && user.groups.is_empty() {
             return Vec::new();
         }
         let namespace = attributes.resource.map_or("", |request| request.namespace);
-        let missing = self.grants(user, namespace).filter(|(_, role)| self.packed(*role).is_none());
-        missing.filter_map(|(binding, _)| Some((binding, binding.first_subject(user)?))).collect()
+        let own = self.grants(user, namespace).filter_map(|(binding, role)| {
+            let subject = binding.first_subject(user)?;
+            Some(OwnBinding { binding, subject, is_dangling: self.packed(role).is_none() })
+        });
+        own.collect()
     }
 
     /// The bindings that would grant the request if the user were among their subjects, with the rules.
@@ -182,10 +178,7 @@ fn differing(rule: &PolicyRule, attributes: &Attributes<'_>) -> Vec<Factor> {
 /// Both values of a factor of a rule.
 fn difference(rule: &PolicyRule, factor: Factor, attributes: &Attributes<'_>) -> Difference {
     let request = attributes.resource.unwrap_or_default();
-    let all = |list: &[String], wanted: &str| {
-        let typing_error = list.iter().find_map(|has| TypingError::of(factor, has, wanted));
-        Difference { factor, has: list.to_vec(), wanted: wanted.to_owned(), typing_error }
-    };
+    let all = |list: &[String], wanted: &str| Difference::new(factor, list.to_vec(), wanted);
     match factor {
         Factor::Name => all(&rule.resource_names, request.name),
         Factor::ApiGroup => all(&rule.api_groups, request.group),
