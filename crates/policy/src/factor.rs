@@ -97,6 +97,10 @@ pub enum TypingError {
 impl TypingError {
     /// Whether what a grant has looks like what the request has, mistyped.
     pub fn of(factor: Factor, has: &str, wanted: &str) -> Option<Self> {
+        // These are compared as they are: nobody types them beside each other.
+        if matches!(factor, Factor::Node | Factor::Annotation) {
+            return None;
+        }
         let is_singular = || is_singular_of(has, wanted) || is_singular_of(wanted, has);
         if factor == Factor::ApiGroup && is_versioned(has, wanted) {
             return Some(Self::VersionAsGroup);
