@@ -1,5 +1,5 @@
 //! Validation of names: DNS labels and subdomains, names that are one segment of a path, keys and values of
-//! labels, and keys of ConfigMaps (AP-33, AP-73, AP-132, NB-4, WH-72).
+//! labels, keys of ConfigMaps, and versions (AP-33, AP-73, AP-132, NB-4, WH-72).
 //!
 //! A function that ends in `_errors` lists what is wrong, one text for each rule that is broken, in the words and the
 //! order of the API server; an empty list means that the name is fine. A function that begins with `is_` only says
@@ -78,6 +78,20 @@ pub fn is_dns_label(text: &str) -> bool {
 /// most objects are such, also those of nodes (NB-4).
 pub fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= MAX_SUBDOMAIN && is_subdomain(text)
+}
+
+/// Whether the text is a version of an API, such as `v1` or `v2beta3`.
+pub fn is_version(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix('v') else { return false };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    match rest.find(|c: char| !c.is_ascii_digit()) {
+        None => digits(rest),
+        Some(at) => {
+            let (major, stage) = rest.split_at_checked(at).unwrap_or_default();
+            let minor = stage.strip_prefix("alpha").or_else(|| stage.strip_prefix("beta"));
+            digits(major) && minor.is_some_and(digits)
+        }
+    }
 }
 
 /// Validates a DNS label, as [`is_dns_label`] has it.
@@ -293,6 +307,16 @@ mod tests {
         assert_eq!(label_key_errors("a b").len(), 1);
         assert_eq!(label_key_errors("A/B").len(), 1);
         assert_eq!(label_key_errors("a/b/c").len(), 1);
+    }
+
+    #[test]
+    fn versions_are_told_from_groups() {
+        for text in ["v1", "v12", "v1alpha1", "v2beta3"] {
+            assert!(is_version(text), "{text}");
+        }
+        for text in ["", "v", "1", "apps", "v1alpha", "v1gamma1", "vbeta1", "v1beta1x", "V1"] {
+            assert!(!is_version(text), "{text}");
+        }
     }
 
     #[test]

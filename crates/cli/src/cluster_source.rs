@@ -189,3 +189,13 @@ fn use_object(kind: Kind, json: &[u8], take: &mut Take<'_>) -> Result<(), String
     let whose = format!("{kind} {namespace}/{name}");
     take(object).map_err(|why| format!("{whose}: {why}"))
 }
+
+/// A kind of which the files have no object. Whether the cluster has some cannot be told (AU-23).
+pub(crate) fn not_given(kind: Kind, rule: &'static str) -> Incomplete {
+    Incomplete {
+        input: resource_of(kind).1.to_owned(),
+        why: Why::NotGiven,
+        rules: vec![rule],
+        detail: format!("the state has no {kind}; if the cluster has some, give them with --state"),
+    }
+}

@@ -24,12 +24,12 @@ use crate::terminal::plain;
 pub struct EngineFlags {
     /// Kubernetes objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read
     /// recursively (.json .jsonl .yaml .yml, also with .gz); or an archive of `collect`. Repeatable. Without it there are no objects,
-    /// or, with `reach` and `who-can`, those of a cluster; `serve` seeds an empty store with them
+    /// or, with `audit`, `explain`, `reach` and `who-can`, those of a cluster; `serve` seeds an empty store with them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 
-    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node, and Webhook in `serve` and
-    /// `who-can` [default: Node,RBAC]
+    /// The ordered authorization modes: AlwaysAllow, AlwaysDeny, ABAC, Deny, RBAC, Node, and Webhook in `serve`, `who-can` and
+    /// `explain` [default: Node,RBAC]
     #[arg(long, value_name = "MODES", value_delimiter = ',')]
     pub authorization_mode: Option<Vec<String>>,
 

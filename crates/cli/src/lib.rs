@@ -40,6 +40,7 @@ pub mod store_flags;
 mod table;
 mod terminal;
 mod time;
+pub mod user_flags;
 mod yaml;
 
 use std::process::ExitCode;
@@ -65,6 +66,7 @@ enum Command {
     Collect(Box<command::collect::CollectArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(Box<command::credential::CredentialArgs>),
+    Explain(Box<command::explain::ExplainArgs>),
     Guard(Box<command::guard::GuardArgs>),
     Preflight(Box<command::preflight::PreflightArgs>),
     Reach(Box<command::reach::ReachArgs>),
@@ -96,6 +98,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::Collect(args) => command::collect::run(args),
         Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
+        Command::Explain(args) => command::explain::run(args),
         Command::Guard(args) => command::guard::run(args),
         Command::Preflight(args) => command::preflight::run(args),
         Command::Reach(args) => command::reach::run(args),

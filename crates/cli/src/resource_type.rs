@@ -2,6 +2,8 @@
 //!
 //! Without a server to ask for its types, the common ones are listed here. An unlisted type is used as written.
 
+use portcullis_apimachinery::names::is_version;
+
 /// A resource type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResourceType {
@@ -104,20 +106,6 @@ impl ResourceType {
     /// Returns whether this is the type of namespaces.
     pub fn is_namespaces(&self) -> bool {
         self.resource == "namespaces" && self.group.is_empty()
-    }
-}
-
-/// Returns whether a word is a version, such as `v1` or `v2beta3`.
-fn is_version(word: &str) -> bool {
-    let Some(rest) = word.strip_prefix('v') else { return false };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    match rest.find(|c: char| !c.is_ascii_digit()) {
-        None => digits(rest),
-        Some(at) => {
-            let (major, stage) = rest.split_at_checked(at).unwrap_or_default();
-            let minor = stage.strip_prefix("alpha").or_else(|| stage.strip_prefix("beta"));
-            digits(major) && minor.is_some_and(digits)
-        }
     }
 }
 

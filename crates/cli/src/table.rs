@@ -18,3 +18,12 @@ pub(crate) fn columns(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<(
     }
     Ok(())
 }
+
+/// Leaves out the columns in which no row but the first, the head, has anything.
+pub(crate) fn without_empty_columns(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let is_used =
+        |column: usize| rows.iter().skip(1).any(|row| row.get(column).is_some_and(|cell| !cell.is_empty()));
+    let count = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let used: Vec<usize> = (0..count).filter(|column| is_used(*column)).collect();
+    rows.iter().map(|row| used.iter().filter_map(|column| row.get(*column)).cloned().collect()).collect()
+}

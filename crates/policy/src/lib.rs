@@ -159,6 +159,7 @@ pub mod decision;
 pub mod deny;
 pub mod engine;
 pub mod extent;
+pub mod factor;
 pub mod features;
 pub mod graph;
 pub mod identity;

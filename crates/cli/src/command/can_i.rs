@@ -1,18 +1,16 @@
 //! `portcullis can-i`: answers one access check of a user over a snapshot of a cluster.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use portcullis_policy::User;
 use portcullis_policy::engine::EngineConfig;
-use portcullis_policy::identity::add_implied_groups;
 
 use crate::engine_flags::{EngineFlags, load_from};
 use crate::failure::Failure;
 use crate::question::QuestionFlags;
 use crate::store_flags::EtcdSourceFlags;
+use crate::user_flags::UserFlags;
 
 /// Check whether a user may do something, over a snapshot of a cluster
 ///
@@ -33,27 +31,11 @@ pub struct CanIArgs {
     #[command(flatten)]
     question: QuestionFlags,
 
-    /// The user to check
-    #[arg(long = "as", value_name = "USER")]
-    user: String,
+    #[command(flatten)]
+    user: UserFlags,
 
-    /// A group of the user. Repeatable
-    #[arg(long = "as-group", value_name = "GROUP")]
-    groups: Vec<String>,
-
-    /// Use the groups of --as-group alone, and add none
-    #[arg(long)]
-    exact_groups: bool,
-
-    /// The unique id of the user
-    #[arg(long = "as-uid", value_name = "UID", default_value = "", hide_default_value = true)]
-    uid: String,
-
-    /// An extra value of the user: KEY=VALUE. Repeatable, also for further values of a key
-    #[arg(long = "as-user-extra", value_name = "KEY=VALUE")]
-    user_extra: Vec<String>,
-
-    /// Explain the decision: by which path or rule, or the nearest match and what is missing
+    /// Explain the decision as the modes are asked, until one decides: by which path or rule, or the nearest match and what is
+    /// missing. `portcullis explain` finds every path and rule of every mode, and more near misses
     #[arg(long)]
     explain: bool,
 
@@ -85,7 +67,7 @@ Examples:
 /// Flags or objects are invalid, or the question makes no sense.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let question = args.question.read()?;
-    let user = user(args)?;
+    let user = args.user.user(args.quiet)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let engine = load_from(config, &args.engine.state, &args.source, args.quiet)?;
     let attributes = question.attributes(&user);
@@ -105,34 +87,4 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::from(u8::from(!allowed)))
-}
-
-/// Returns the user, and tells which groups were added.
-fn user(args: &CanIArgs) -> Result<User, Failure> {
-    let mut user = User {
-        uid: args.uid.clone(),
-        extra: extra(&args.user_extra)?,
-        ..User::new(&*args.user, args.groups.iter().cloned())
-    };
-    if args.exact_groups {
-        return Ok(user);
-    }
-    add_implied_groups(&mut user);
-    let added: Vec<&str> = user.groups.iter().skip(args.groups.len()).map(String::as_str).collect();
-    if !added.is_empty() && !args.quiet {
-        eprintln!("note: groups added as by an API server: {} (none with --exact-groups)", added.join(", "));
-    }
-    Ok(user)
-}
-
-/// Extra values by key. Keys are in lower case, as in an API server.
-fn extra(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, Failure> {
-    let mut extra = BTreeMap::<String, Vec<String>>::new();
-    for text in given {
-        let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-        let (key, value) =
-            pair.ok_or_else(|| Failure::input(format_args!("--as-user-extra {text:?}: write KEY=VALUE")))?;
-        extra.entry(key.to_lowercase()).or_default().push(value.to_owned());
-    }
-    Ok(extra)
 }

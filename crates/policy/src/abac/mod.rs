@@ -6,6 +6,7 @@
 mod explain;
 mod file;
 mod line;
+mod near;
 
 use std::fmt;
 
@@ -14,6 +15,7 @@ use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::{NonResourceRule, ResourceRule, RuleListing};
 
 pub use file::{Compatibility, PolicyFileError, ReadYaml};
+pub(crate) use near::needed;
 
 /// The group that `*` stands for: all authenticated users (AB-25, AB-26).
 const AUTHENTICATED: &str = "system:authenticated";

@@ -4,6 +4,7 @@
 //! * [`kubelet_access`] finds who can run code through kubelets, and which rights would be enough.
 //! * [`who_can`] finds who may make a request.
 //! * [`inputs`] is what is asked of a cluster for that.
+//! * [`explain`] finds by what a user may make a request, or what comes nearest to that.
 //! * [`state`] is the cluster as an audit of everything reads it.
 //! * [`rights`] says what each subject may do, of all that leads further.
 //! * [`reach`] says what a stolen node reaches: by itself, and in the end.
@@ -12,10 +13,12 @@
 //! What an answer lacks is [`Incomplete`].
 
 pub mod diff;
+pub mod explain;
 pub mod findings;
 mod incomplete;
 pub mod inputs;
 pub mod kubelet_access;
+mod pending;
 pub mod reach;
 pub mod rights;
 pub mod state;

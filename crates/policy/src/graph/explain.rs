@@ -1,9 +1,10 @@
 //! Explains why a node reaches an object. Explanations may walk the whole graph; decisions do not use this module.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt;
-use std::sync::atomic::Ordering;
+use std::sync::atomic;
 
 use hashbrown::HashMap;
 
@@ -12,24 +13,57 @@ use super::vertex::{Key, NodeId, VertexId, VertexKind};
 use super::writer::Change;
 
 /// One vertex of a path.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Step {
-    kind: VertexKind,
-    /// Empty for cluster-scoped kinds.
-    namespace: String,
-    name: String,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// The kind.
+    pub kind: VertexKind,
+    /// The namespace; empty for cluster-scoped kinds.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, namespace, name } = self;
         let slash = if namespace.is_empty() { "" } else { "/" };
-        write!(f, " <- {}/{namespace}{slash}{name}", kind.resource())
+        write!(f, "{}/{namespace}{slash}{name}", kind.resource())
     }
 }
 
-/// A path from a node to an object, without the node.
-type Path = Vec<Step>;
+/// A path from an object to a node, without the node. Shorter ones come first, and of equal length those that begin with the least
+/// object (AU-65).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Path(Vec<Step>);
+
+impl Path {
+    /// The path as text, from this node to the object.
+    pub fn from(&self, node: &str) -> String {
+        format!("nodes/{node} <- {self}")
+    }
+}
+
+impl fmt::Display for Path {
+    /// From the object that is bound to the node to the object that is asked for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, step) in self.0.iter().rev().enumerate() {
+            write!(f, "{}{step}", if at > 0 { " <- " } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+impl PartialOrd for Path {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Path {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.0.len(), &self.0).cmp(&(other.0.len(), &other.0))
+    }
+}
 
 impl Graph {
     /// The sorted names of the nodes to which objects are bound (NA-42).
@@ -39,26 +73,52 @@ impl Graph {
         names
     }
 
-    /// Returns a path from a node to an object as text, the first by name if there are several; `None` if the node does
-    /// not reach the object.
+    /// Returns the first path (AU-65) from a node to an object as text; `None` if the node does not reach the object.
     pub fn path(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> Option<String> {
-        let id = self.nodes.find(self.nodes.asker(node))?;
-        if !self.related(kind, namespace, name, node) {
-            return None;
-        }
-        let path = paths(&Change::of(self), &Key { kind, namespace, name }, Some(id)).remove(&id)?;
-        Some(text(node, &path))
+        let (paths, _) = self.every_path(kind, namespace, name, node, 1);
+        paths.first().map(|path| path.from(node))
     }
 
-    /// The path of every node that reaches an object, by the name of the node: see [`Graph::path`]. Walks all pods once.
+    /// The first paths (AU-65) from a node to an object, at most so many, and how many there are. Walks all pods once.
+    pub fn every_path(
+        &self,
+        kind: VertexKind,
+        namespace: &str,
+        name: &str,
+        node: &str,
+        most: usize,
+    ) -> (Vec<Path>, usize) {
+        let id = self.nodes.find(self.nodes.asker(node));
+        let Some(id) = id.filter(|_| self.related(kind, namespace, name, node)) else {
+            return (Vec::new(), 0);
+        };
+        let (mut first, mut count) = (BinaryHeap::new(), 0);
+        each_path(&Change::of(self), &Key { kind, namespace, name }, Some(id), |_, path| {
+            count += 1;
+            first.push(path);
+            if first.len() > most {
+                first.pop();
+            }
+        });
+        (first.into_sorted_vec(), count)
+    }
+
+    /// The first path of every node that reaches an object, by the name of the node: see [`Graph::path`]. Walks all pods once.
     pub fn paths(&self, kind: VertexKind, namespace: &str, name: &str) -> BTreeMap<String, String> {
-        if !self.is_complete.load(Ordering::Acquire) {
+        if !self.is_complete.load(atomic::Ordering::Acquire) {
             return BTreeMap::new();
         }
-        let found = paths(&Change::of(self), &Key { kind, namespace, name }, None);
+        let mut found: BTreeMap<NodeId, Path> = BTreeMap::new();
+        each_path(&Change::of(self), &Key { kind, namespace, name }, None, |node, path| {
+            match found.entry(node) {
+                Entry::Vacant(entry) => drop(entry.insert(path)),
+                Entry::Occupied(mut entry) if path < *entry.get() => drop(entry.insert(path)),
+                Entry::Occupied(_) => {}
+            }
+        });
         let named = |(id, path): (NodeId, Path)| {
             let node = self.nodes.name(id)?;
-            let path = text(&node, &path);
+            let path = path.from(&node);
             Some((node, path))
         };
         found.into_iter().filter_map(named).collect()
@@ -73,42 +133,52 @@ impl Graph {
         names.sort_unstable();
         names
     }
+
+    /// The sorted namespaces and names of the objects of a kind that a node reaches.
+    pub fn reached_of_kind(&self, kind: VertexKind, node: &str) -> Vec<(String, String)> {
+        let Some(node) = self.nodes.find(self.nodes.asker(node)) else { return Vec::new() };
+        let links = Change::of(self);
+        let reached = links.of_kind(kind).into_iter().filter(|id| links.nodes(*id).contains(&node));
+        let keys = reached.filter_map(|id| links.key(id));
+        let mut objects: Vec<_> = keys.map(|(_, namespace, name)| (namespace, name)).collect();
+        objects.sort_unstable();
+        objects
+    }
 }
 
-/// The first path by name to a vertex, from each node or from this one alone.
-fn paths(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>) -> BTreeMap<NodeId, Path> {
-    let Some(target) = links.find(target).map(|found| found.id) else { return BTreeMap::new() };
-    let Some(last) = step(links, target) else { return BTreeMap::new() };
+/// Passes each path to a vertex to `take`, from each node or from this one alone.
+fn each_path(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>, mut take: impl FnMut(NodeId, Path)) {
+    let Some(target) = links.find(target).map(|found| found.id) else { return };
+    let Some(kind) = step(links, target).map(|last| last.kind) else { return };
     let is_asked_for = |node: &NodeId| only.is_none_or(|only| only == *node);
-    match last.kind {
+    let mut take = |node, vertices: &[VertexId]| {
+        let steps: Option<Vec<Step>> = vertices.iter().map(|id| step(links, *id)).collect();
+        steps.into_iter().for_each(|steps| take(node, Path(steps)));
+    };
+    if matches!(
+        kind,
         VertexKind::Pod
-        | VertexKind::PodCertificateRequest
-        | VertexKind::ResourceSlice
-        | VertexKind::VolumeAttachment => {
-            let nodes = links.nodes(target).into_iter().filter(is_asked_for);
-            nodes.map(|node| (node, vec![last.clone()])).collect()
-        }
-        kind => {
-            let ways = Ways::of(links, target, kind == VertexKind::PersistentVolume);
-            let (mut direct, mut through) = (BTreeMap::new(), BTreeMap::new());
-            for pod in links.of_kind(VertexKind::Pod) {
-                for node in links.nodes(pod).into_iter().filter(is_asked_for) {
-                    for referred in links.pod_targets_of(pod) {
-                        if ways.is_direct && *referred == target {
-                            shorten(&mut direct, node, vec![step(links, pod), Some(last.clone())]);
-                        }
-                        for volume in ways.volumes.get(referred).into_iter().flatten() {
-                            let steps = [pod, *referred, *volume].map(|id| step(links, id));
-                            // A path to the volume itself ends with it.
-                            let end = ways.is_direct.then(|| Some(last.clone()));
-                            shorten(&mut through, node, steps.into_iter().chain(end).collect());
-                        }
-                    }
+            | VertexKind::PodCertificateRequest
+            | VertexKind::ResourceSlice
+            | VertexKind::VolumeAttachment
+    ) {
+        let nodes = links.nodes(target).into_iter().filter(is_asked_for);
+        nodes.for_each(|node| take(node, &[target]));
+        return;
+    }
+    let ways = Ways::of(links, target, kind == VertexKind::PersistentVolume);
+    for pod in links.of_kind(VertexKind::Pod) {
+        for node in links.nodes(pod).into_iter().filter(is_asked_for) {
+            for referred in links.pod_targets_of(pod) {
+                if ways.is_direct && *referred == target {
+                    take(node, &[target, pod]);
+                }
+                for volume in ways.volumes.get(referred).into_iter().flatten() {
+                    // A path to the volume itself begins with it.
+                    let path = [target, *volume, *referred, pod];
+                    take(node, if ways.is_direct { &path } else { path.get(1..).unwrap_or_default() });
                 }
             }
-            // The paths without a volume come first.
-            through.extend(direct);
-            through
         }
     }
 }
@@ -136,23 +206,6 @@ impl Ways {
     }
 }
 
-/// Notes a path of a node, if it comes before the one that is known.
-fn shorten(known: &mut BTreeMap<NodeId, Path>, node: NodeId, steps: Vec<Option<Step>>) {
-    let Some(path) = steps.into_iter().collect::<Option<Path>>() else { return };
-    match known.entry(node) {
-        Entry::Vacant(entry) => drop(entry.insert(path)),
-        Entry::Occupied(mut entry) => {
-            if path < *entry.get() {
-                entry.insert(path);
-            }
-        }
-    }
-}
-
 fn step(links: &Change<'_>, id: VertexId) -> Option<Step> {
     links.key(id).map(|(kind, namespace, name)| Step { kind, namespace, name })
-}
-
-fn text(node: &str, path: &[Step]) -> String {
-    format!("nodes/{node}{}", path.iter().map(Step::to_string).collect::<String>())
 }

@@ -46,6 +46,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use hashbrown::DefaultHashBuilder;
 
 pub use self::changes::NodeChanges;
+pub use self::explain::{Path, Step};
 use self::nodes::Nodes;
 pub use self::reached::{Reached, ReachedObject};
 use self::shard::Shard;

@@ -70,7 +70,7 @@ pub(super) fn kind_of(group: &str, resource: &str, gates: FeatureGates) -> Optio
     }
 }
 
-fn needed(kind: VertexKind) -> &'static str {
+pub(super) fn needed(kind: VertexKind) -> &'static str {
     match kind {
         VertexKind::ConfigMap => "a pod on the node that refers to the config map",
         VertexKind::Endpoints => "a pod on the node that mounts a glusterfs volume naming the endpoints",

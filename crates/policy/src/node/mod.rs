@@ -5,6 +5,7 @@
 
 mod explain;
 mod holders;
+mod near;
 mod static_rules;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::request::{Attributes, ResourceRequest, User};
 use crate::rules::RuleListing;
 
 pub use holders::AllowedNodes;
+pub use near::Target;
 
 /// The namespace of node leases (NA-88).
 pub const NODE_LEASE_NAMESPACE: &str = "kube-node-lease";

@@ -122,7 +122,7 @@ impl RbacIndex {
 }
 
 /// The rules of a role that grant a request, or would for some names; none if there is no such rule.
-fn granting_rules(role: &PackedRules, attributes: &Attributes<'_>) -> Option<Arc<[GrantingRule]>> {
+pub(super) fn granting_rules(role: &PackedRules, attributes: &Attributes<'_>) -> Option<Arc<[GrantingRule]>> {
     // Most roles have nothing to do with the request, and are not unpacked.
     let may_grant = role.allow(attributes) || (is_nameless(attributes) && role.may_allow(attributes));
     if !may_grant {

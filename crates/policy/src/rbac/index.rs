@@ -158,6 +158,17 @@ impl RbacIndex {
         bindings.filter(move |bound| seen.insert(Arc::as_ptr(bound))).map(|bound| &**bound)
     }
 
+    /// The bindings that count for requests in a namespace, in no particular order.
+    pub(super) fn bindings_of(&self, namespace: &str) -> impl Iterator<Item = (&Arc<Bound>, Option<RoleId>)> {
+        let bindings = self.scopes_of(namespace).flat_map(|scope| &scope.bindings);
+        bindings.map(|bound| (bound, self.roles.of(bound)))
+    }
+
+    /// All roles that exist.
+    pub(super) fn roles(&self) -> &Roles {
+        &self.roles
+    }
+
     /// The super-user, if there is one (RB-125).
     pub fn super_user(&self) -> Option<&str> {
         self.super_user.as_deref()

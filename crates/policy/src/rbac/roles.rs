@@ -74,6 +74,14 @@ impl Roles {
         Some(Role { metadata, rules, aggregation_rule: None })
     }
 
+    /// Every role that exists, with the bindings that refer to it: its namespace, which is `None` for a ClusterRole, and its name.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Option<&str>, &str, &PackedRules, Vec<&Arc<Bound>>)> {
+        self.slots.iter().zip(&self.packed).filter_map(|(slot, packed)| {
+            let Slot { namespace, name, bound_by } = slot;
+            Some((namespace.as_deref(), &**name, packed.as_ref()?, bound_by.iter().collect()))
+        })
+    }
+
     /// The ID of a key, if it has one.
     pub(super) fn find(&self, key: RoleKey<'_>) -> Option<RoleId> {
         let is_this = |id: &RoleId| self.slots.get(id.0 as usize).is_some_and(|slot| slot.key() == key);

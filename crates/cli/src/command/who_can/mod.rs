@@ -7,15 +7,13 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use portcullis_client::feed::resource_of;
 use portcullis_policy::User;
+use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::who_can::{self, Inventory, Scope, WhoCan};
-use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::{Builder, EngineConfig};
-use portcullis_policy::objects::Kind;
 
 use self::print::{Part, Report};
-use crate::cluster_source::{ClusterFlags, ClusterSource};
+use crate::cluster_source::{ClusterFlags, ClusterSource, not_given};
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::question::{Question, QuestionFlags};
@@ -131,8 +129,8 @@ fn report(args: &WhoCanArgs, question: &Question, scope: Scope) -> Result<Report
     })?;
     let mut incomplete: BTreeSet<Incomplete> = reading.incomplete.into_iter().collect();
     if reading.is_of_files {
-        let missing = inventory.missing(&kinds).into_iter();
-        incomplete.extend(missing.filter(|kind| !reading.listed.contains(kind)).map(not_given));
+        let missing = inventory.missing(&kinds).into_iter().filter(|kind| !reading.listed.contains(kind));
+        incomplete.extend(missing.map(|kind| not_given(kind, who_can::RULE)));
     }
     let engine = builder.finish();
     let who_can = WhoCan::new(engine.chain(), gates, &inventory);
@@ -152,14 +150,4 @@ fn report(args: &WhoCanArgs, question: &Question, scope: Scope) -> Result<Report
     }
     report.incomplete = incomplete.into_iter().collect();
     Ok(report)
-}
-
-/// AU-23
-fn not_given(kind: Kind) -> Incomplete {
-    Incomplete {
-        input: resource_of(kind).1.to_owned(),
-        why: Why::NotGiven,
-        rules: vec![who_can::RULE],
-        detail: format!("the state has no {kind}; if the cluster has some, give them with --state"),
-    }
 }

@@ -7,6 +7,7 @@ use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::who_can::{Listed, Lists, Note};
 use serde_json::{Map, Value};
 
+use crate::table::without_empty_columns;
 use crate::terminal::plain;
 use crate::yaml;
 
@@ -73,30 +74,25 @@ pub(super) fn table(out: &mut dyn Write, report: &Report, is_wide: bool) -> io::
 /// The rows of a table. A column that nobody has something in is left out.
 fn cells(listed: &[(Option<&str>, &Listed)], is_wide: bool) -> Vec<Vec<String>> {
     let head = ["NAMESPACE", "SUBJECT", "NAMES", "ADMISSION", "DEPENDS ON", "THROUGH"];
-    let mut rows = vec![head.map(str::to_owned)];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (namespace, listed) in listed {
         let row = |way: String| {
-            [
-                namespace.unwrap_or_default().to_owned(),
-                listed.subject.to_string(),
-                listed.resource_names.join(","),
-                listed.admission.unwrap_or_default().to_owned(),
-                listed.depends.clone().unwrap_or_default(),
-                way,
-            ]
+            let cells = [
+                namespace.unwrap_or_default(),
+                &listed.subject.to_string(),
+                &listed.resource_names.join(","),
+                listed.admission.unwrap_or_default(),
+                listed.depends.as_deref().unwrap_or_default(),
+                &way,
+            ];
+            cells.map(plain).to_vec()
         };
         match is_wide {
             true => rows.extend(listed.through.iter().map(|way| row(way.to_string()))),
             false => rows.push(row(String::new())),
         }
     }
-    let is_used =
-        |column: &usize| rows.iter().skip(1).any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()));
-    let used: Vec<usize> = (0..head.len()).filter(is_used).collect();
-    let shown = |row: &[String; 6]| -> Vec<String> {
-        used.iter().filter_map(|at| row.get(*at)).map(|cell| plain(cell)).collect()
-    };
-    rows.iter().map(shown).collect()
+    without_empty_columns(&rows)
 }
 
 /// Prints everything as JSON.

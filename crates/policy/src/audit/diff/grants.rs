@@ -276,7 +276,7 @@ impl<'s> Grants<'s> {
                     _ => role,
                 };
                 let index = stored.rules.iter().position(|own| own == rule);
-                Way::Rule(RuleWay::new(Bound::of(binding), GrantingRule::new(rule, index)))
+                Way::Rule(RuleWay::of(&Arc::new(Bound::of(binding)), GrantingRule::new(rule, index)))
             }
         })
     }

@@ -51,7 +51,7 @@ impl Inventory {
     }
 
     /// The ClusterRoles as they are stored, by name.
-    pub(super) fn cluster_roles(&self) -> Vec<Role> {
+    pub(in crate::audit) fn cluster_roles(&self) -> Vec<Role> {
         self.cluster_roles.values().cloned().collect()
     }
 
@@ -61,7 +61,7 @@ impl Inventory {
     }
 
     /// Whether the state has an object of a kind.
-    pub(super) fn has(&self, kind: Kind) -> bool {
+    pub(in crate::audit) fn has(&self, kind: Kind) -> bool {
         self.kinds.contains(&kind)
     }
 }

@@ -20,13 +20,14 @@ use hashbrown::{HashMap, HashSet};
 
 use self::found::{Before, Found, Given};
 use super::Subject;
+use super::pending::pending;
 use crate::abac::AbacPolicyFile;
 use crate::chain::{Chain, MASTERS_GROUP, Member};
 use crate::features::FeatureGates;
 use crate::identity::{AUTHENTICATED, NODES_GROUP, UNAUTHENTICATED};
 use crate::node::{AllowedNodes, NodeAuthorizer};
-use crate::objects::rbac::{PolicyRule, Role, RoleRef};
-use crate::rbac::{GrantedTo, GrantingRule, RbacIndex, aggregation};
+use crate::objects::rbac::PolicyRule;
+use crate::rbac::{GrantedTo, GrantingRule, RbacIndex};
 use crate::request::Attributes;
 use crate::restriction;
 
@@ -183,23 +184,4 @@ fn by_node(node: &NodeAuthorizer, attributes: &Attributes<'_>, mut give: impl Fn
             nodes.into_iter().for_each(|(name, path)| give(Subject::Node { name }, Way::Node { path }));
         }
     }
-}
-
-/// The rules that the aggregation controller is to add to each ClusterRole: those that it collects and that the role does not have
-/// (RB-79). A role with an invalid selector gets none.
-fn pending(chain: &Chain, mut roles: Vec<Role>) -> HashMap<String, Vec<PolicyRule>> {
-    aggregation::aggregate(&mut roles);
-    let due = |index: &RbacIndex| {
-        let missing = |role: &Role| {
-            let name = role.metadata.name.clone();
-            let reference = RoleRef { kind: "ClusterRole".to_owned(), name, ..RoleRef::default() };
-            let stored = index.resolve(&reference, None)?;
-            let stored: HashSet<&PolicyRule> = stored.rules.iter().collect();
-            let missing: Vec<PolicyRule> =
-                role.rules.iter().filter(|rule| !stored.contains(rule)).cloned().collect();
-            (!missing.is_empty()).then_some((reference.name, missing))
-        };
-        roles.iter().filter(|role| role.aggregation_rule.is_some()).filter_map(missing).collect()
-    };
-    chain.members().iter().find_map(|member| member.with_rbac(due)).unwrap_or_default()
 }

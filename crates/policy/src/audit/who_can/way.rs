@@ -54,13 +54,13 @@ pub struct RuleWay {
 }
 
 impl RuleWay {
-    /// The way by one rule of a role.
-    pub(in crate::audit) fn new(binding: Bound, rule: GrantingRule) -> Self {
-        Self { binding: Arc::new(binding), rules: Arc::new([rule]), place: 0 }
+    /// The way by one rule.
+    pub(in crate::audit) fn of(binding: &Arc<Bound>, rule: GrantingRule) -> Self {
+        Self { binding: Arc::clone(binding), rules: Arc::new([rule]), place: 0 }
     }
 
     /// The ways by each of these rules.
-    pub(super) fn each<'a>(
+    pub(in crate::audit) fn each<'a>(
         binding: &'a Arc<Bound>,
         rules: &'a Arc<[GrantingRule]>,
     ) -> impl Iterator<Item = (Self, &'a GrantingRule)> {
@@ -100,6 +100,17 @@ impl Serialize for RuleWay {
     }
 }
 
+impl fmt::Display for RuleWay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} -> {}", self.binding(), self.role())?;
+        match self.rule() {
+            Some(GrantingRule { index: Some(index), text, .. }) => write!(f, " rules[{index}] {text}"),
+            Some(GrantingRule { text, .. }) => write!(f, " to be added: {text}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Kind, namespace and name of a role or a binding.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct ObjectName {
@@ -113,13 +124,13 @@ pub struct ObjectName {
 }
 
 impl ObjectName {
-    pub(super) fn binding(bound: &Bound) -> Self {
+    pub(in crate::audit) fn binding(bound: &Bound) -> Self {
         let (namespace, name) = (bound.namespace().to_owned(), bound.name().to_owned());
         Self { kind: bound.kind().to_owned(), namespace, name }
     }
 
     /// The role that a binding names (RB-32).
-    pub(super) fn role(bound: &Bound) -> Self {
+    pub(in crate::audit) fn role(bound: &Bound) -> Self {
         let role = bound.role_ref();
         let namespace = if role.kind == "Role" { bound.namespace() } else { "" };
         Self { namespace: namespace.to_owned(), kind: role.kind, name: role.name }
@@ -136,7 +147,7 @@ impl fmt::Display for ObjectName {
 
 impl Way {
     /// What ways are sorted by: the mode, the binding, and the rule or the line.
-    pub(super) fn key(&self) -> (u8, Option<ObjectName>, usize) {
+    pub(in crate::audit) fn key(&self) -> (u8, Option<ObjectName>, usize) {
         match self {
             Self::Masters => (0, None, 0),
             Self::AlwaysAllow => (1, None, 0),
@@ -165,16 +176,7 @@ impl fmt::Display for Way {
             Self::Node { path: Some(path) } => write!(f, "Node: {path}"),
             Self::Node { path: None } => f.write_str("Node: no object is needed"),
             Self::SuperUser => f.write_str("RBAC: the super-user"),
-            Self::Rule(way) => {
-                write!(f, "RBAC: {} -> {}", way.binding(), way.role())?;
-                match way.rule() {
-                    Some(GrantingRule { index: Some(index), text, .. }) => {
-                        write!(f, " rules[{index}] {text}")
-                    }
-                    Some(GrantingRule { text, .. }) => write!(f, " to be added: {text}"),
-                    None => Ok(()),
-                }
-            }
+            Self::Rule(way) => write!(f, "RBAC: {way}"),
         }
     }
 }
