@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod findings;
 mod model;
 mod states;
 
