@@ -49,10 +49,11 @@ fn printed_by(command: &str) -> Vec<String> {
 fn every_example_prints_what_the_page_says() {
     let examples: Vec<Example> =
         pages().iter().flat_map(|page| pages::examples(page, "portcullis")).collect();
-    // Those need a server or an etcd: the tests `kubectl`, `attest` and `store` type them.
+    // Those need a server or an etcd: the tests `kubectl`, `attest`, `audit` and `store` type them.
     let typed_elsewhere = [
         "docs/attestation.md",
         "docs/bootstrap.md",
+        "docs/collect.md",
         "docs/etcd.md",
         "docs/guard.md",
         "docs/node-identity.md",

@@ -42,6 +42,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
     Target { name: "patch-of-large-object", dictionary: patches::PATCH, run: patches::patch_of_large_object },
     Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
+    Target { name: "state-archive", dictionary: objects::STATE_ARCHIVE, run: objects::state_archive },
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
     Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },
     Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },

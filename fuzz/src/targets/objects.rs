@@ -6,7 +6,7 @@ use std::path::Path;
 use portcullis_apimachinery::json;
 use portcullis_kinds::resources::rbac::legacy;
 use portcullis_policy::objects::Object;
-use portcullis_server::state::{Format, Loader};
+use portcullis_server::state::{self, Format, Loader};
 use serde_json::Value;
 
 pub(super) const JSON: &[&str] =
@@ -26,6 +26,9 @@ pub(super) const STATE_JSON: &[&str] = &[
     "[]",
     "\n",
 ];
+
+pub(super) const STATE_ARCHIVE: &[&str] =
+    &["ustar\0", "ustar  \0", "00000000012\0", "path=a.json\n", "a.json", "../", "kubelets/", "\u{1f}\u{8b}"];
 
 pub(super) const STATE_YAML: &[&str] = &[
     "---\n",
@@ -75,6 +78,19 @@ pub(super) fn json(input: &[u8]) -> bool {
     // There was no duplicate key, so nothing was lost, and the printed value is valid as well.
     assert_eq!(json::check(&value.to_string()), Ok(()), "what was read passes again");
     true
+}
+
+pub(super) fn state_archive(input: &[u8]) -> bool {
+    let archive = Path::new("archive.tar");
+    let mut size = 0;
+    let read = state::archive(archive, input, &mut |path, _, text| {
+        assert!(path.starts_with(archive), "{}", path.display());
+        size += text.len();
+        Ok(())
+    });
+    // Nothing in it is compressed that often.
+    assert!(size <= input.len().saturating_mul(1_100), "{size}");
+    read.is_ok()
 }
 
 pub(super) fn state_json(input: &[u8]) -> bool {

@@ -218,7 +218,10 @@ fn reduced(keep: &Keep, input: &Input, version: &str, json: &[u8]) -> Result<Col
     document["kind"] = json!(input.kind);
     let json = document.to_string();
     if let Some(kind) = input.item_kind() {
-        let item = Item::parse(kind, &json).map_err(|error| whose(&error))?;
+        let wrong = |error: serde_json::Error| {
+            whose(&format_args!("a field that is read is of another type, at column {}", error.column()))
+        };
+        let item = Item::parse(kind, &json).map_err(wrong)?;
         item.check_key().map_err(|(field, why)| whose(&format_args!("{field} {why}")))?;
     } else if name.is_empty() {
         return Err(whose(&"metadata.name is missing"));

@@ -1,6 +1,10 @@
 //! `portcullis audit` on the command line: output and exit codes.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
+mod archives;
+mod collected;
+mod deployed;
+mod fake_cluster;
 mod reach;
 
 use portcullis_testkit::program;

@@ -134,26 +134,34 @@ fn walk(directory: &Path, open: &mut Vec<PathBuf>, files: &mut Vec<PathBuf>) -> 
 }
 
 /// Receives a file: its path, its format and its text.
-pub(super) type Take<'t> = dyn FnMut(&Path, Format, String) -> Result<(), StateError> + 't;
+pub type TakeFile<'t> = dyn FnMut(&Path, Format, String) -> Result<(), StateError> + 't;
 
 /// Reads a file and determines its format by its name or its text. Of an archive every file is passed on.
 ///
 /// # Errors
 /// A file cannot be read, is too large or damaged, is empty, or is not UTF-8; or what `take` returns.
-pub(super) fn read(path: &Path, take: &mut Take<'_>) -> Result<(), StateError> {
+pub(super) fn read(path: &Path, take: &mut TakeFile<'_>) -> Result<(), StateError> {
     let file = File::open(path).map_err(|error| unreadable(path, &error))?;
     if is_archive(path) {
-        return read_archive(path, file, take);
+        return read_archive(path, MultiGzDecoder::new(BufReader::new(file)), take);
     }
     let size = file.metadata().map_err(|error| unreadable(path, &error))?.len();
     let (format, text) = read_text(path, &mut BufReader::new(file), size)?;
     take(path, format, text)
 }
 
-fn read_archive(path: &Path, file: File, take: &mut Take<'_>) -> Result<(), StateError> {
+/// Passes on every state file of a tar archive.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_archive(
+    path: &Path,
+    archive: impl Read,
+    take: &mut TakeFile<'_>,
+) -> Result<(), StateError> {
     let damaged = |why: String| StateError::whole(path, why);
     // One byte more, so that a larger archive is told from one that ends there.
-    let mut content = MultiGzDecoder::new(BufReader::new(file)).take(MAX_ARCHIVE_BYTES.saturating_add(1));
+    let mut content = archive.take(MAX_ARCHIVE_BYTES.saturating_add(1));
     let mut found = false;
     let read = tar::each(&mut content, damaged, &mut |name, entry, size| {
         let inner = path.join(name.trim_start_matches("./").trim_start_matches('/'));

@@ -9,6 +9,7 @@
 //! decoder. Objects are returned in file order, whatever the number of threads.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +31,7 @@ pub(crate) mod yaml;
 pub use beside::{Beside, KubeletFile, KubeletForm};
 pub use decode::{ForAudit, ForDecisions, Reading};
 pub use error::StateError;
-pub use files::{Format, MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, MAX_YAML_BYTES};
+pub use files::{Format, MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, MAX_YAML_BYTES, TakeFile};
 pub use source::{Source, SourceError};
 pub use tar::Writer as TarWriter;
 pub use yaml::to_json as yaml_to_json;
@@ -177,6 +178,14 @@ pub fn documents(
         Ok(pieces.pieces.len() as u64)
     })?;
     Ok(files)
+}
+
+/// Passes the state files of a tar archive, which is not compressed, to `take`, in order.
+///
+/// # Errors
+/// The archive or a file of it is damaged, or too large; or what `take` returns.
+pub fn archive(name: &Path, content: impl Read, take: &mut TakeFile<'_>) -> Result<(), StateError> {
+    files::read_archive(name, content, take)
 }
 
 /// Loads one file after another.

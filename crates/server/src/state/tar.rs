@@ -16,6 +16,9 @@ const SHORT_NAME: usize = 100;
 
 type Block = [u8; BLOCK];
 
+/// Receives a file: its name, its content and its size.
+pub(super) type TakeEntry<'t, E> = dyn FnMut(&str, &mut dyn Read, u64) -> Result<(), E> + 't;
+
 /// Passes the name, the content and the size of each regular file to `take`, in order. What `take` leaves unread is skipped.
 ///
 /// # Errors
@@ -23,7 +26,7 @@ type Block = [u8; BLOCK];
 pub(super) fn each<E>(
     reader: &mut dyn Read,
     damaged: impl Fn(String) -> E,
-    take: &mut dyn FnMut(&str, &mut dyn Read, u64) -> Result<(), E>,
+    take: &mut TakeEntry<'_, E>,
 ) -> Result<(), E> {
     let mut long_name = None;
     for _ in 0..MOST_ENTRIES {
