@@ -11,4 +11,5 @@
 mod brute_force;
 mod properties;
 mod reach;
+mod rows;
 mod support;

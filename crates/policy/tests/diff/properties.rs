@@ -134,7 +134,7 @@ fn sides() -> impl Strategy<Value = (Side, Side)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(128) })]
 
     #[test]
     fn the_rows_are_the_classes_that_one_side_alone_allows_au_111((old, new) in sides()) {

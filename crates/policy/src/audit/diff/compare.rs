@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::grants::{Grants, Key, WayId};
 use super::shapes::{ShapeId, Shapes, Space};
@@ -84,22 +84,20 @@ impl Item {
 }
 
 impl Sides<'_> {
-    /// Whether a key has the same grants on both sides.
-    pub(super) fn is_same(&self, key: &Key) -> bool {
-        let places = |grants: &Grants<'_>| {
-            let mut places: Vec<Place> =
-                grants.of(key).iter().map(|held| (held.namespace, held.shape)).collect();
-            places.sort_unstable();
-            places.dedup();
-            places
+    /// The keys that have other grants on the one side than on the other.
+    pub(super) fn changed_keys(&self) -> HashSet<&Key> {
+        let all: HashSet<&Key> = self.old.keys().chain(self.new.keys()).collect();
+        let places = |grants: &Grants<'_>, key: &Key| {
+            grants.of(key).iter().map(|held| (held.namespace, held.shape)).collect::<HashSet<Place>>()
         };
-        places(self.old) == places(self.new)
+        all.into_iter().filter(|key| places(self.old, key) != places(self.new, key)).collect()
     }
 
     /// The differences between what an identity with these keys is allowed; disjoint. None: the budget is used up.
     pub(super) fn compare(&self, keys: &[Key], budget: &mut Budget) -> Option<Vec<Difference>> {
         let mut places: HashMap<Place, (Vec<WayId>, Vec<WayId>)> = HashMap::new();
         for key in keys {
+            budget.spend(self.old.of(key).len().saturating_add(self.new.of(key).len()))?;
             for held in self.old.of(key) {
                 places.entry((held.namespace, held.shape)).or_default().0.push(held.way);
             }

@@ -188,6 +188,11 @@ impl<'s> Grants<'s> {
         grants
     }
 
+    /// Everybody who has grants.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Key> {
+        self.by_key.keys()
+    }
+
     /// The grants of a key.
     pub(super) fn of(&self, key: &Key) -> &[Held] {
         self.by_key.get(key).map(Vec::as_slice).unwrap_or_default()

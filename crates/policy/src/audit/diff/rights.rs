@@ -92,9 +92,10 @@ impl Rights {
         let mut left = MOST_STEPS_OF_ALL;
         let mut found = Vec::new();
         let mut given_up = Vec::new();
+        let changed = sides.changed_keys();
         for subject in subjects {
             let keys: Vec<Key> = keys(subject);
-            if keys.iter().all(|key| sides.is_same(key)) {
+            if !keys.iter().any(|key| changed.contains(key)) {
                 continue;
             }
             let mut budget = Budget::new(left.min(MOST_STEPS));
