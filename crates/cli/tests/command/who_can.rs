@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Finished, portcullis, text, words};
 
-const CLUSTER: &str = r#"
+pub(crate) const CLUSTER: &str = r#"
 apiVersion: v1
 kind: Pod
 metadata: {namespace: shop, name: web}
@@ -324,7 +324,7 @@ fn names_that_would_command_a_terminal_are_printed_without_effect() {
 }
 
 /// An API server that answers each list so: the code, and the items.
-fn cluster(
+pub(crate) fn cluster(
     scratch: &Scratch,
     lists: impl Fn(&str) -> (u16, Vec<Value>) + Send + Sync + 'static,
 ) -> WebhookService {
@@ -342,7 +342,7 @@ fn cluster(
     })
 }
 
-fn kubeconfig(service: &WebhookService) -> std::path::PathBuf {
+pub(crate) fn kubeconfig(service: &WebhookService) -> std::path::PathBuf {
     service.kubeconfig_with(&format!("https://{}", service.address()), "certificate-authority: ca.pem")
 }
 
@@ -351,7 +351,7 @@ fn live(kubeconfig: &Path, question: &str) -> Finished {
 }
 
 /// The items of a list of the cluster above.
-fn items(plural: &str) -> Vec<Value> {
+pub(crate) fn items(plural: &str) -> Vec<Value> {
     let objects = CLUSTER.split("---").map(|part| serde_saphyr::from_str::<Value>(part).unwrap());
     objects
         .filter(|object| format!("{}s", object["kind"].as_str().unwrap().to_lowercase()) == plural)
