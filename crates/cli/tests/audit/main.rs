@@ -5,6 +5,7 @@ mod archives;
 mod collected;
 mod deployed;
 mod fake_cluster;
+mod findings;
 mod reach;
 
 use portcullis_testkit::program;

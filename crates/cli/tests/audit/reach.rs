@@ -8,7 +8,7 @@ use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
 /// Unpacks every recorded file under a folder.
-fn unpacked(scratch: &Scratch, folder: &str) -> PathBuf {
+pub(super) fn unpacked(scratch: &Scratch, folder: &str) -> PathBuf {
     let names: Vec<String> = recorded::names();
     let mut files = 0;
     for name in names.iter().filter_map(|name| Some((name, name.strip_prefix(folder)?.strip_prefix('/')?))) {

@@ -3,8 +3,10 @@
 //! * `run`: the flags, from the state to the answer
 //! * `selection`: what of it is shown: rules, exclusions, a baseline
 //! * `print`, `sarif`: the forms of the answer
+//! * `fixes`: files for kubectl
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
+mod fixes;
 mod kubelet_access;
 mod kubelets;
 mod logs;

@@ -1,9 +1,9 @@
 //! Prints findings for people. Names come from the cluster, so they are escaped for the terminal.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use portcullis_policy::audit::findings::{Evidence, Finding, ReachChange, Severity};
+use portcullis_policy::audit::findings::{Evidence, Finding, Fix, FixKind, ReachChange, Severity};
 use portcullis_policy::audit::reach::ReachSize;
 use portcullis_policy::audit::{Incomplete, Why};
 
@@ -27,7 +27,20 @@ pub(super) fn table(out: &mut dyn Write, selected: &Selected) -> io::Result<()> 
         columns(out, &rows)?;
         writeln!(out)?;
     }
+    not_checked(out, &selected.report.incomplete)?;
     end(out, selected)
+}
+
+/// Which rules were not checked in full, and what the state lacks, in two lines.
+fn not_checked(out: &mut dyn Write, incomplete: &[Incomplete]) -> io::Result<()> {
+    let rules: BTreeSet<&str> = incomplete.iter().flat_map(|missing| &missing.rules).copied().collect();
+    let inputs: Vec<&str> = incomplete.iter().map(|missing| missing.input.as_str()).collect();
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let rules: Vec<&str> = rules.into_iter().collect();
+    writeln!(out, "not checked in full: {}", rules.join(", "))?;
+    writeln!(out, "because of: {} (-o wide says why)\n", plain(&inputs.join(", ")))
 }
 
 /// Prints each finding with where it holds, why, what proves it, and how to mend it.
@@ -48,17 +61,37 @@ pub(super) fn wide(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
         if let Some(reach) = &finding.reach {
             writeln!(out, "  {}", plain(&reach_line(reach)))?;
         }
-        writeln!(out, "  fix: {}", rule.fix)?;
+        writeln!(out, "  fix ({}): {}", how(&finding.fix), rule.fix)?;
         writeln!(out, "  fingerprint: {}\n", finding.fingerprint)?;
+    }
+    for missing in &selected.report.incomplete {
+        writeln!(out, "not checked: {}", plain(&missing_line(missing)))?;
+    }
+    if !selected.report.incomplete.is_empty() {
+        writeln!(out)?;
     }
     end(out, selected)
 }
 
 /// Prints the subjects, each once.
 pub(super) fn names(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
-    let subjects: std::collections::BTreeSet<&str> =
+    let subjects: BTreeSet<&str> =
         selected.report.findings.iter().map(|finding| finding.subject.as_str()).collect();
     subjects.iter().try_for_each(|subject| writeln!(out, "{}", plain(subject)))
+}
+
+/// How a fix is applied.
+fn how(fix: &Fix) -> &'static str {
+    let has = |kind| fix.parts.iter().any(|part| part.kind == kind);
+    if fix.parts.iter().any(|part| part.self_check.is_some()) {
+        "by hand: a patch was tried and was not enough"
+    } else if has(FixKind::Manual) {
+        "by hand"
+    } else if has(FixKind::Config) {
+        "configuration"
+    } else {
+        "patch, tried in memory"
+    }
 }
 
 fn evidence_line(evidence: &Evidence) -> String {
@@ -74,7 +107,7 @@ fn reach_line(reach: &ReachChange) -> String {
         let counts = &size.counts;
         let secrets = if counts.secrets.all { "all".to_owned() } else { counts.secrets.count.to_string() };
         format!(
-            "cluster admin: {}, {} other nodes, {} pods, {secrets} secrets, {} service accounts",
+            "cluster admin: {}; other nodes: {}, pods: {}, secrets: {secrets}, service accounts: {}",
             size.cluster_admin.as_str(),
             counts.nodes,
             counts.pods.count,
@@ -82,25 +115,19 @@ fn reach_line(reach: &ReachChange) -> String {
         )
     };
     let after =
-        reach.after.as_ref().map(|after| format!("; after the fix {}", words(after))).unwrap_or_default();
-    format!("node {} reaches {}{after}", reach.node, words(&reach.before))
+        reach.after.as_ref().map(|after| format!(" | after the fix: {}", words(after))).unwrap_or_default();
+    format!("reach of node/{}: {}{after}", reach.node, words(&reach.before))
 }
 
-/// What was not checked, what is not shown, and the sum.
+/// What is worth knowing beside the findings, and the sum.
 fn end(out: &mut dyn Write, selected: &Selected) -> io::Result<()> {
-    for missing in &selected.report.incomplete {
-        writeln!(out, "not checked: {}", plain(&missing_line(missing)))?;
-    }
     for note in &selected.report.notes {
         writeln!(out, "note: {} {}", plain(&note.object), plain(&note.detail))?;
     }
     for fixed in &selected.fixed {
         writeln!(out, "fixed: {} {}", plain(&fixed.id), plain(&fixed.subject))?;
     }
-    if !selected.report.incomplete.is_empty()
-        || !selected.report.notes.is_empty()
-        || !selected.fixed.is_empty()
-    {
+    if !selected.report.notes.is_empty() || !selected.fixed.is_empty() {
         writeln!(out)?;
     }
     writeln!(out, "{}", sum(selected))

@@ -16,7 +16,7 @@ use portcullis_server::certificate_requests::Pkcs10Reader;
 
 use super::output::{self, Form, Output};
 use super::selection::{self, Selected};
-use super::{kubelets, logs, print, sarif};
+use super::{fixes, kubelets, logs, print, sarif};
 use crate::audit_source::{AuditSource, Reading};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
@@ -82,6 +82,10 @@ pub(super) struct FindingsArgs {
     /// Write what was found as a baseline for later runs
     #[arg(long, value_name = "FILE", help_heading = "Rules")]
     write_baseline: Option<PathBuf>,
+
+    /// Write the fixes that can be applied into this folder, as files for kubectl, with the commands; nothing is applied
+    #[arg(long, value_name = "DIR")]
+    fix_output: Option<PathBuf>,
 
     /// The least severity with which the exit code is 1
     #[arg(long, value_name = "SEVERITY", default_value = "low")]
@@ -182,6 +186,9 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     warnings.iter().for_each(|warning| eprintln!("warning: {}", plain(warning)));
     if let Some(path) = &args.write_baseline {
         selection::write_baseline(path, &selected)?;
+    }
+    if let Some(folder) = &args.fix_output {
+        fixes::write(folder, &selected.report.findings)?;
     }
     for output in &args.output {
         output.write(&|form, out| match form {

@@ -1,0 +1,278 @@
+//! `portcullis audit`: the recorded findings (AU-160), forms of the answer, baselines, exclusions, fixes and exit codes.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::Finished;
+use portcullis_testkit::{program, recorded};
+use serde_json::{Value, json};
+
+fn audit(state: &Path, flags: &[&str]) -> Finished {
+    let fixed = ["audit", "--state", state.to_str().unwrap()];
+    program!().run(fixed.iter().chain(flags))
+}
+
+fn document(run: &Finished) -> Value {
+    serde_json::from_str(&run.stdout).unwrap_or_else(|error| panic!("{error}: {}", run.stderr))
+}
+
+/// Unpacks the state of a recorded case.
+fn state_of(scratch: &Scratch, case: &str) -> PathBuf {
+    super::reach::unpacked(scratch, &format!("audit/findings/{case}/state"))
+}
+
+#[test]
+fn every_recorded_case_has_exactly_its_findings_au_72() {
+    let names = recorded::names();
+    let cases: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("audit/findings/")?.strip_suffix("/expected.json"))
+        .collect();
+    assert_eq!(cases.len(), 36, "all cases are there");
+    for case in cases {
+        let scratch = Scratch::new();
+        let state = state_of(&scratch, case);
+        let expected: Value =
+            serde_json::from_str(&recorded::text(&format!("audit/findings/{case}/expected.json"))).unwrap();
+        let log = format!("audit/findings/{case}/audit.jsonl");
+        let logs = Scratch::new();
+        let log = names.contains(&log).then(|| recorded::unpacked(&logs, &log));
+        let mut flags = vec!["-o", "json"];
+        if let Some(log) = &log {
+            flags.extend(["--audit-log", log.to_str().unwrap()]);
+        }
+        if let Some(now) = expected["now"].as_str() {
+            flags.extend(["--now", now]);
+        }
+        let answer = document(&audit(&state, &flags));
+        let keys = |list: &Value| -> BTreeSet<(String, String)> {
+            let text = |finding: &Value, field: &str| finding[field].as_str().unwrap().to_owned();
+            list.as_array().unwrap().iter().map(|f| (text(f, "id"), text(f, "subject"))).collect()
+        };
+        assert_eq!(keys(&answer["findings"]), keys(&expected["findings"]), "{case}: {}", expected["why"]);
+        for input in expected["incomplete"].as_array().into_iter().flatten() {
+            let mut incomplete = answer["incomplete"].as_array().unwrap().iter();
+            assert!(incomplete.any(|missing| missing["input"] == *input), "{case}: {input}");
+        }
+    }
+}
+
+#[test]
+fn every_form_says_the_same_and_the_exit_code_is_that_of_the_worst_finding_au_130() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "daemonset-proxy");
+    let table = audit(&state, &[]);
+    assert_eq!(table.code, 1, "{}", table.stderr);
+    let first: Vec<&str> = table.stdout.lines().nth(1).unwrap().split_whitespace().take(3).collect();
+    assert_eq!(first, ["critical", "PC101", "serviceaccount/monitoring/agent"]);
+    assert!(table.stdout.ends_with("3 findings: 2 critical, 1 high\n"), "{}", table.stdout);
+    let names = audit(&state, &["-o", "name"]);
+    assert_eq!(names.stdout, "daemonset/monitoring/agent\nserviceaccount/monitoring/agent\n");
+    let wide = audit(&state, &["-o", "wide"]);
+    assert!(wide.stdout.contains("  -> clusterrole/a /rules/0: get nodes/proxy,nodes/metrics (core)\n"));
+    let json = document(&audit(&state, &["-o", "json"]));
+    let files = Scratch::new();
+    let yaml = files.write("answer.yaml", audit(&state, &["-o", "yaml"]).stdout);
+    let read =
+        program!().run(["audit", "--state", state.to_str().unwrap(), "--baseline", yaml.to_str().unwrap()]);
+    assert_eq!(read.code, 2, "a baseline is JSON");
+    assert_eq!(json["findings"].as_array().unwrap().len(), 3);
+    for (flags, code) in [
+        (&["--fail-on", "none"][..], 0),
+        (&["--rule", "PC127", "--fail-on", "critical"], 0),
+        (&["--rule", "PC127", "--fail-on", "high"], 1),
+        (&["--rule", "PC111"], 0),
+        (&["--rule", "PC999"], 2),
+        (&["-o", "json", "-o", "sarif"], 2),
+        (&["-o", "junit"], 2),
+    ] {
+        assert_eq!(audit(&state, flags).code, code, "{flags:?}");
+    }
+}
+
+/// The fingerprint is the digest of a text that AU-113 describes, made here with OpenSSL.
+#[test]
+fn a_fingerprint_is_the_digest_of_rule_subject_and_places_au_113() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "proxy-get");
+    let finding = document(&audit(&state, &["-o", "json"]))["findings"][0].clone();
+    let text = scratch.write("text", "portcullis/1\nPC101\nserviceaccount/monitoring/agent\ncluster\n");
+    let run = Command::new("openssl").args(["dgst", "-sha256", "-r"]).arg(text).output().unwrap();
+    let digest = String::from_utf8(run.stdout).unwrap();
+    assert_eq!(finding["fingerprint"].as_str().unwrap(), &digest[..32]);
+}
+
+#[test]
+fn a_baseline_hides_what_it_knows_and_names_what_is_fixed_au_133() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "daemonset-proxy");
+    let files = Scratch::new();
+    let baseline = files.path().join("baseline.json");
+    let written = audit(&state, &["--write-baseline", baseline.to_str().unwrap()]);
+    assert_eq!(written.code, 1);
+    let sarif = files.write("baseline.sarif", audit(&state, &["-o", "sarif"]).stdout);
+    let whole = files.write("whole.json", audit(&state, &["-o", "json"]).stdout);
+    for baseline in [&baseline, &sarif, &whole] {
+        let run = audit(&state, &["-o", "json", "--baseline", baseline.to_str().unwrap()]);
+        let answer = document(&run);
+        assert_eq!(run.code, 0, "{}", run.stderr);
+        assert_eq!(answer["findings"], json!([]));
+        assert_eq!(answer["suppressed"].as_array().unwrap().len(), 3);
+    }
+    let quiet = Scratch::new();
+    let quiet_state = state_of(&quiet, "missing-role");
+    let run = audit(&quiet_state, &["-o", "json", "--baseline", baseline.to_str().unwrap()]);
+    let fixed: Vec<Value> =
+        document(&run)["fixed"].as_array().unwrap().iter().map(|fixed| fixed["id"].clone()).collect();
+    assert_eq!(fixed, ["PC101", "PC102", "PC127"]);
+}
+
+#[test]
+fn an_exclusion_needs_a_reason_and_a_date_and_ends_au_134() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "daemonset-proxy");
+    let files = Scratch::new();
+    let run = |text: &str| {
+        let file = files.write("exclude.yaml", text);
+        audit(&state, &["-o", "json", "--now", "2026-11-26", "--exclude", file.to_str().unwrap()])
+    };
+    let all = "- {id: 'PC1*', subject: '*/monitoring/agent', reason: known, expires: 2026-11-26}\n";
+    let excluded = run(all);
+    assert_eq!(excluded.code, 0, "{}", excluded.stderr);
+    assert_eq!(document(&excluded)["suppressed"][0]["reason"], "known");
+    let expired = run(&all.replace("2026-11-26", "2026-11-25"));
+    assert_eq!(expired.code, 1);
+    assert!(expired.stderr.contains("expired on 2026-11-25"), "{}", expired.stderr);
+    let unused = run("- {id: PC111, subject: '*', reason: known, expires: 2030-01-01}\n");
+    assert!(unused.stderr.contains("matches no finding"), "{}", unused.stderr);
+    for text in [
+        "- {id: PC101, subject: '*', expires: 2030-01-01}\n",
+        "- {id: PC101, subject: '*', reason: ' ', expires: 2030-01-01}\n",
+        "- {id: PC101, subject: '*', reason: known}\n",
+        "- {id: PC101, subject: '*', reason: known, expires: never}\n",
+    ] {
+        assert_eq!(run(text).code, 2, "{text}");
+    }
+}
+
+#[test]
+fn sarif_is_valid_against_its_schema_au_135() {
+    let schema = recorded::repository().join("tests/sarif/sarif-schema-2.1.0.json.gz");
+    let script = "import gzip, json, sys, jsonschema\n\
+                  schema = json.load(gzip.open(sys.argv[1]))\n\
+                  jsonschema.Draft7Validator(schema).validate(json.load(open(sys.argv[2])))\n";
+    let mut results = 0;
+    for case in ["full", "kubelet-open", "hostpath", "missing-role", "read-everything-1.36"] {
+        let scratch = Scratch::new();
+        let state = state_of(&scratch, case);
+        let run = audit(&state, &["-o", "sarif"]);
+        let document = document(&run);
+        for result in document["runs"][0]["results"].as_array().unwrap() {
+            let rule = &document["runs"][0]["tool"]["driver"]["rules"]
+                [result["ruleIndex"].as_u64().unwrap() as usize];
+            assert_eq!(rule["id"], result["ruleId"]);
+            results += 1;
+        }
+        let files = Scratch::new();
+        let file = files.write("answer.sarif", &run.stdout);
+        let checked =
+            Command::new("/usr/bin/python3").args(["-c", script]).arg(&schema).arg(file).output().unwrap();
+        assert!(checked.status.success(), "{case}: {}", String::from_utf8_lossy(&checked.stderr));
+    }
+    assert!(results >= 10, "{results} results");
+}
+
+/// `kubectl` and the files of `--fix-output` are tried against a server elsewhere; here the files are those of the answer.
+#[test]
+fn fixes_are_written_for_kubectl_au_84() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "daemonset-proxy");
+    let files = Scratch::new();
+    let folder = files.path().join("fixes");
+    let run = audit(&state, &["-o", "json", "--fix-output", folder.to_str().unwrap()]);
+    let fix = &document(&run)["findings"][0]["fix"];
+    assert_eq!((&fix["kind"], &fix["target"]["name"]), (&json!("patch"), &json!("a")));
+    let patch: Value =
+        serde_json::from_str(&std::fs::read_to_string(folder.join("001-PC101-1.json")).unwrap()).unwrap();
+    assert_eq!(patch, fix["patch"]);
+    let commands = std::fs::read_to_string(folder.join("commands.sh")).unwrap();
+    assert!(
+        commands.contains("kubectl patch 'ClusterRole' 'a' --type=json --patch-file 001-PC101-1.json\n"),
+        "{commands}"
+    );
+}
+
+/// AU-165: no form shows what a Secret, a ConfigMap or a variable holds.
+#[test]
+fn no_form_shows_a_value_au_165() {
+    const MARKER: &str = "hunter2-marker";
+    // The marker as it is, in base64 (three alignments) and in hexadecimal.
+    let encoded =
+        ["aHVudGVyMi1tYXJrZXI", "h1bnRlcjItbWFya2Vy", "odW50ZXIyLW1hcmtlc", "68756e746572322d6d61726b6572"];
+    let scratch = Scratch::new();
+    let state = scratch.write(
+        "state.yaml",
+        format!(
+            r#"
+apiVersion: v1
+kind: Secret
+metadata: {{name: db, namespace: kube-system, annotations: {{kubernetes.io/service-account.name: x}}}}
+stringData: {{a: {MARKER}}}
+data: {{b: aHVudGVyMi1tYXJrZXI=}}
+---
+apiVersion: v1
+kind: Secret
+metadata: {{name: bootstrap-token-abcdef, namespace: kube-system}}
+type: bootstrap.kubernetes.io/token
+data: {{token-secret: aHVudGVyMi1tYXJrZXI=}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {{name: m, namespace: a}}
+data: {{kubelet: {MARKER}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: p, namespace: kube-system}}
+spec:
+  nodeName: n1
+  containers:
+  - name: main
+    env: [{{name: PASSWORD, value: {MARKER}}}]
+    envFrom: [{{secretRef: {{name: db}}}}]
+    securityContext: {{privileged: true}}
+"#
+        ),
+    );
+    let files = Scratch::new();
+    let fixes = files.path().join("fixes");
+    for form in ["table", "wide", "json", "yaml", "name", "sarif"] {
+        let run = audit(&state, &["--default-policy", "-o", form, "--fix-output", fixes.to_str().unwrap()]);
+        assert_eq!(run.code, 1, "{}", run.stderr);
+        for text in [&run.stdout, &run.stderr] {
+            assert!(!text.contains(MARKER), "{form}");
+            assert!(!encoded.iter().any(|encoded| text.contains(encoded)), "{form}");
+        }
+        assert!(form != "json" || run.stdout.contains("PC126"), "the secret was seen: {}", run.stdout);
+    }
+}
+
+/// AU-167
+#[test]
+fn the_default_policy_and_nothing_have_no_finding() {
+    let scratch = Scratch::new();
+    let state = scratch.write("state.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n");
+    for flags in [
+        &["-o", "json", "--fail-on", "info"][..],
+        &["-o", "json", "--fail-on", "info", "--default-policy", "--all-subjects"],
+    ] {
+        let run = audit(&state, flags);
+        assert_eq!((run.code, document(&run)["findings"].clone()), (0, json!([])), "{}", run.stderr);
+    }
+    let built_in = document(&audit(&state, &["-o", "json", "--default-policy", "--include-built-in"]));
+    let severities: BTreeSet<String> =
+        built_in["findings"].as_array().unwrap().iter().map(|f| f["severity"].to_string()).collect();
+    assert_eq!(severities, BTreeSet::from(["\"info\"".to_owned()]));
+}
