@@ -103,7 +103,7 @@ fn in_words(
     let fingerprint = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let mut evidence = Vec::new();
     if let Some(way) = &way {
-        evidence.push(Evidence::object(format!("node/{}", way.node)));
+        evidence.push(Evidence::object(format!("node/{}", way.from)));
         let steps = way.edges.iter();
         evidence.extend(
             steps.map(|edge| Evidence { edge: Some(edge.id.clone()), ..Evidence::object(edge.to.clone()) }),

@@ -12,12 +12,22 @@ use crate::audit::Subject;
 use crate::audit::rights::Grants;
 use crate::audit::state::State;
 
-/// The way from a node to what was asked about, and how much the node reaches in all.
+/// How nodes reach what was asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::audit) struct Way {
+    /// The node that reaches most of those that reach it, and how much.
     pub(in crate::audit) node: String,
-    pub(in crate::audit) edges: Vec<PathEdge>,
     pub(in crate::audit) size: ReachSize,
+    /// The nearest node, and the shortest way from there (AU-65).
+    pub(in crate::audit) from: String,
+    pub(in crate::audit) edges: Vec<PathEdge>,
+}
+
+/// The worst and the nearest node of those that reach something. Of several the first by name counts.
+#[derive(Clone, Debug)]
+struct Reached {
+    worst: (Id, ReachSize),
+    nearest: (Id, usize),
 }
 
 /// The closures of a state, for questions about some vertices.
@@ -40,41 +50,47 @@ impl<'a> Closures<'a> {
         Self { universe, grants, edges, known: Known::default() }
     }
 
-    /// The worst node for each of these, in the end; none for what no node reaches. Of nodes that reach as much the first by name
-    /// counts (AU-67).
+    /// How nodes reach each of these, in the end; none for what no node reaches (AU-67).
     pub(in crate::audit) fn worst(&mut self, targets: &[Vertex]) -> Vec<Option<Way>> {
         let find = |vertex: &Vertex| self.universe.find(vertex.kind, &vertex.namespace, &vertex.name);
         let ids: Vec<Option<Id>> = targets.iter().map(find).collect();
-        let mut worst: Vec<Option<(Id, ReachSize)>> = vec![None; ids.len()];
+        let mut reached: Vec<Option<Reached>> = vec![None; ids.len()];
         let mut search = Search::new(&self.edges, self.universe);
         for node in self.universe.range(VertexType::Node, None) {
             search.search(node);
             let size = describe(self.universe, self.grants, &self.edges, node).size(&search);
-            for (id, worst) in ids.iter().zip(&mut worst) {
-                let is_worse = || worst.as_ref().is_none_or(|(_, other)| size.order() > other.order());
-                if id.is_some_and(|id| search.has_found(id)) && is_worse() {
-                    *worst = Some((node, size.clone()));
+            for (id, reached) in ids.iter().zip(&mut reached) {
+                let Some(id) = id.filter(|id| search.has_found(*id)) else { continue };
+                let length = search.way(id).len();
+                let reached = reached
+                    .get_or_insert_with(|| Reached { worst: (node, size.clone()), nearest: (node, length) });
+                if size.order() > reached.worst.1.order() {
+                    reached.worst = (node, size.clone());
+                }
+                if length < reached.nearest.1 {
+                    reached.nearest = (node, length);
                 }
             }
         }
         let mut by_node = BTreeMap::<Id, Vec<usize>>::new();
-        for (place, worst) in worst.iter().enumerate() {
-            if let Some((node, _)) = worst {
-                by_node.entry(*node).or_default().push(place);
+        for (place, reached) in reached.iter().enumerate() {
+            if let Some(reached) = reached {
+                by_node.entry(reached.nearest.0).or_default().push(place);
             }
         }
+        let name = |node: Id| self.universe.get(node).map(|vertex| vertex.name.clone()).unwrap_or_default();
         let mut ways: Vec<Option<Way>> = vec![None; ids.len()];
         for (node, places) in by_node {
             search.search(node);
-            let name = self.universe.get(node).map(|vertex| vertex.name.clone()).unwrap_or_default();
             for place in places {
-                let (Some(Some(id)), Some(Some((_, size)))) = (ids.get(place), worst.get(place)) else {
+                let (Some(Some(id)), Some(Some(reached))) = (ids.get(place), reached.get(place)) else {
                     continue;
                 };
                 let edges =
                     describe(self.universe, self.grants, &self.edges, node).path(&search.way(*id)).edges;
+                let (worst, size) = reached.worst.clone();
                 if let Some(way) = ways.get_mut(place) {
-                    *way = Some(Way { node: name.clone(), edges, size: size.clone() });
+                    *way = Some(Way { node: name(worst), size, from: name(node), edges });
                 }
             }
         }
