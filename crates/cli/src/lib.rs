@@ -7,6 +7,7 @@ pub mod approver_flags;
 mod attest_config;
 pub mod audit_flags;
 mod audit_log;
+mod audit_state;
 pub mod authentication_flags;
 pub mod authorization;
 mod backups;
@@ -61,6 +62,7 @@ enum Command {
     CanI(Box<command::can_i::CanIArgs>),
     Completions(command::completions::CompletionsArgs),
     Credential(Box<command::credential::CredentialArgs>),
+    Diff(Box<command::diff::DiffArgs>),
     Guard(Box<command::guard::GuardArgs>),
     Preflight(Box<command::preflight::PreflightArgs>),
     Reach(Box<command::reach::ReachArgs>),
@@ -91,6 +93,7 @@ pub fn run(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode 
         Command::CanI(args) => command::can_i::run(args),
         Command::Completions(args) => command::completions::run(args, &mut Cli::command()),
         Command::Credential(args) => command::credential::run(args),
+        Command::Diff(args) => command::diff::run(args),
         Command::Guard(args) => command::guard::run(args),
         Command::Preflight(args) => command::preflight::run(args),
         Command::Reach(args) => command::reach::run(args),

@@ -8,6 +8,7 @@ pub mod bootstrap;
 pub mod can_i;
 pub mod completions;
 pub mod credential;
+pub mod diff;
 pub mod guard;
 pub mod preflight;
 pub mod reach;

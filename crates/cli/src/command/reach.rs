@@ -5,14 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use portcullis_policy::audit::Why;
 use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
-use portcullis_policy::audit::state::{State, StateBuilder};
 use portcullis_policy::engine::EngineConfig;
-use portcullis_server::state::{self, ForAudit};
 use serde_json::Value;
 
-use crate::engine_flags::{EngineFlags, threads};
+use crate::audit_state::{self, time};
+use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::terminal::plain;
 use crate::{table, yaml};
@@ -102,7 +100,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     }
     let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
-    let state = load(config, &args.engine)?;
+    let state = audit_state::load(config, &args.engine.state)?;
     let nodes = state.nodes();
     if let Some(name) = args.node.iter().find(|name| !nodes.contains(name.as_str())) {
         return Err(Failure::input(format_args!("--node {name:?}: the state has no such node")));
@@ -128,25 +126,8 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
         }
     }
     out.flush()?;
-    tell_missing(&report);
+    audit_state::tell_missing(&report.incomplete);
     Ok(ExitCode::SUCCESS)
-}
-
-fn load(config: EngineConfig, flags: &EngineFlags) -> Result<State, Failure> {
-    let mut builder = StateBuilder::new(config).map_err(Failure::input)?;
-    let mut sink = |item: portcullis_policy::audit::state::Item<'_>| {
-        builder.take(item).map_err(|error| error.to_string())
-    };
-    state::load_for::<ForAudit>(&flags.state, threads(), &mut sink).map_err(Failure::input)?;
-    Ok(builder.finish())
-}
-
-/// A time, or the beginning of a day in UTC.
-fn time(text: &str) -> Result<Timestamp, Failure> {
-    let whole = if text.len() == 10 { format!("{text}T00:00:00Z") } else { text.to_owned() };
-    whole.parse().map_err(|error| {
-        Failure::input(format_args!("{text:?} is no time: {error}; write 2026-01-31T12:00:00Z or 2026-01-31"))
-    })
 }
 
 fn value(report: &Report) -> Value {
@@ -211,12 +192,4 @@ fn to_admin(closure: &Closure) -> String {
     let path = closure.paths.iter().find(|path| path.to == "admin");
     let edges = path.map(|path| path.edges.as_slice()).unwrap_or_default();
     edges.iter().map(|edge| format!("{} -> {}", edge.id, plain(&edge.to))).collect::<Vec<_>>().join(" ")
-}
-
-/// Tells what the state lacks.
-fn tell_missing(report: &Report) {
-    for missing in &report.incomplete {
-        let why = if missing.why == Why::NotGiven { "is not in the state" } else { missing.why.as_str() };
-        eprintln!("note: {} {why}: {}", missing.input, missing.detail);
-    }
 }

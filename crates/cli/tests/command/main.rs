@@ -12,6 +12,7 @@ mod bench;
 mod can_i;
 mod completions;
 mod conformance;
+mod diff;
 mod preflight;
 mod review;
 mod state;
