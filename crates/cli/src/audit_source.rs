@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::inputs::Input;
 use portcullis_policy::audit::state::{Item, State, StateBuilder};
+use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::state::manifest::Manifest;
 use portcullis_server::state::{self, ForAudit, KubeletFile};
@@ -54,6 +54,24 @@ impl AuditSource<'_> {
             false => read_files(&mut builder, self.state)?,
         };
         Ok(Reading { state: builder.finish(), incomplete, kubelets })
+    }
+}
+
+/// Reads files, directories and archives.
+///
+/// # Errors
+/// A file is invalid, as in [`state::load`].
+pub(crate) fn load(config: EngineConfig, paths: &[PathBuf]) -> Result<State, Failure> {
+    let mut builder = StateBuilder::new(config).map_err(Failure::input)?;
+    read_files(&mut builder, paths)?;
+    Ok(builder.finish())
+}
+
+/// Tells what the state lacks, on standard error.
+pub(crate) fn tell_missing(incomplete: &[Incomplete]) {
+    for Incomplete { input, why, detail, .. } in incomplete {
+        let why = if *why == Why::NotGiven { "is not in the state" } else { why.as_str() };
+        eprintln!("note: {} {why}: {}", plain(input), plain(detail));
     }
 }
 

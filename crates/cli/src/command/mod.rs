@@ -9,6 +9,7 @@ pub mod can_i;
 pub mod collect;
 pub mod completions;
 pub mod credential;
+pub mod diff;
 pub mod explain;
 pub mod guard;
 pub mod preflight;

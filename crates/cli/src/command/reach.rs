@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
+use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
-use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::EngineConfig;
 use serde_json::Value;
 
-use crate::audit_source::{AuditSource, Reading};
+use crate::audit_source::{AuditSource, Reading, tell_missing};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -143,7 +143,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
         }
     }
     out.flush()?;
-    tell_missing(&report);
+    tell_missing(&report.incomplete);
     // AU-22
     let is_partial = report.incomplete.iter().any(|missing| missing.why.is_failure());
     Ok(ExitCode::from(u8::from(is_partial && !args.allow_incomplete)))
@@ -223,13 +223,5 @@ fn unanswered(report: &mut Report, incomplete: Vec<Incomplete>) {
             known.why = missing.why;
             known.detail = format!("{}; {}", missing.detail, known.detail);
         }
-    }
-}
-
-/// Tells what the state lacks.
-fn tell_missing(report: &Report) {
-    for missing in &report.incomplete {
-        let why = if missing.why == Why::NotGiven { "is not in the state" } else { missing.why.as_str() };
-        eprintln!("note: {} {why}: {}", missing.input, missing.detail);
     }
 }

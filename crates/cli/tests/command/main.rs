@@ -12,6 +12,7 @@ mod bench;
 mod can_i;
 mod completions;
 mod conformance;
+mod diff;
 mod explain;
 mod preflight;
 mod review;
