@@ -70,6 +70,9 @@ fn an_archive_of_a_server_has_no_secret_changes_with_the_cluster_alone_and_answe
             object["spec"]["selector"] = json!({"matchLabels": {"a": "b"}});
             object["spec"]["template"]["spec"].as_object_mut().unwrap().remove("nodeName");
         }
+        if object["kind"] == "Pod" {
+            object["spec"]["nodeName"] = json!("node-1");
+        }
     }
     objects.push(json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "csr"},
@@ -146,8 +149,8 @@ fn decided_alike(files: &Path, archive: &Path) {
     };
     let mut codes = std::collections::BTreeSet::new();
     for question in [
-        "can-i get secret/db -n salt --as system:node:n1 --as-group system:nodes",
-        "can-i get secret/db -n salt --as system:node:n2 --as-group system:nodes",
+        "can-i get secret/db -n salt --as system:node:node-1 --as-group system:nodes",
+        "can-i get secret/db -n salt --as system:node:node-2 --as-group system:nodes",
         "can-i list nodes --as system:kube-scheduler",
         "who-can get secret/disk-encryption -n storage -o json",
         "who-can delete pods -A -o json",
