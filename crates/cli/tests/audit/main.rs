@@ -6,6 +6,7 @@ mod collected;
 mod deployed;
 mod fake_cluster;
 mod reach;
+mod salt;
 
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
