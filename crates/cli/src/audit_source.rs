@@ -10,7 +10,7 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_server::state::manifest::Manifest;
 use portcullis_server::state::{self, ForAudit, KubeletFile};
 
-use crate::cluster_source::ClusterFlags;
+use crate::cluster_source::{ClusterFlags, OR_FILES};
 use crate::collection::Collection;
 use crate::engine_flags::{runtime, threads};
 use crate::failure::Failure;
@@ -88,7 +88,7 @@ fn read_files(
 }
 
 fn read_cluster(builder: &mut StateBuilder, source: &AuditSource<'_>) -> Result<Vec<Incomplete>, Failure> {
-    let collection = source.cluster.collect(source.secret_metadata)?;
+    let collection = source.cluster.collect(source.secret_metadata, OR_FILES)?;
     builder.version(&collection.manifest.server_version);
     for (entry, objects) in collection.manifest.resources.iter().zip(&collection.objects) {
         let Some(kind) = Input::find(&entry.group, &entry.resource).and_then(Input::item_kind) else {
@@ -115,14 +115,14 @@ impl ClusterFlags {
     /// Reads the cluster, and tells what the right to list secrets is worth, and what the cluster did not give.
     ///
     /// # Errors
-    /// There is no kubeconfig, or the cluster cannot be reached.
-    pub(crate) fn collect(&self, secret_metadata: bool) -> Result<Collection, Failure> {
+    /// There is no kubeconfig, in which case `instead` says what else can be done; or the cluster cannot be reached.
+    pub(crate) fn collect(&self, secret_metadata: bool, instead: &str) -> Result<Collection, Failure> {
         if secret_metadata {
             eprintln!("{WORTH}");
         }
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let collection = runtime()?.block_on(async {
-            let connection = self.connect().await?;
+            let connection = self.connect(instead).await?;
             let read = Collection::read(&connection, secret_metadata, &time).await;
             read.map_err(Failure::unreachable)
         })?;

@@ -18,6 +18,9 @@ use crate::engine_flags::{runtime, tell, threads};
 use crate::failure::Failure;
 use crate::store_flags::EtcdSourceFlags;
 
+/// What can be read in place of a cluster.
+pub(crate) const OR_FILES: &str = "; or read files with --state";
+
 /// The cluster that is read where neither files nor an etcd are named.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Cluster")]
@@ -48,14 +51,14 @@ impl ClusterFlags {
         }
     }
 
-    /// Connects to the cluster.
+    /// Connects to the cluster. `instead` says what else can be done without one.
     ///
     /// # Errors
     /// There is no kubeconfig, or it is invalid.
-    pub(crate) async fn connect(&self) -> Result<Connection, Failure> {
+    pub(crate) async fn connect(&self, instead: &str) -> Result<Connection, Failure> {
         Connection::infer(self.kubeconfig.as_deref(), self.context.as_deref())
             .await
-            .map_err(|error| Failure::input(format_args!("{error}; or read files with --state")))
+            .map_err(|error| Failure::input(format_args!("{error}{instead}")))
     }
 }
 
@@ -134,7 +137,7 @@ impl ClusterSource<'_> {
         take: &mut Take<'_>,
     ) -> Result<Reading, Failure> {
         let lists = runtime()?.block_on(async {
-            let connection = self.cluster.connect().await?;
+            let connection = self.cluster.connect(OR_FILES).await?;
             Ok::<_, Failure>(snapshot::read(&connection, kinds.iter().copied()).await)
         })?;
         let mut incomplete = Vec::new();

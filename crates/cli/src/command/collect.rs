@@ -56,7 +56,7 @@ Examples:
 /// There is something at the path already, the cluster cannot be reached, or the archive cannot be written.
 pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     collection::check(&args.output)?;
-    let collection = args.cluster.collect(args.secret_metadata)?;
+    let collection = args.cluster.collect(args.secret_metadata, "")?;
     collection::write(&collection, &args.output)?;
     writeln!(std::io::stdout().lock(), "{} objects are in {}", collection.count(), args.output.display())?;
     let is_partial = collection.manifest.is_incomplete();

@@ -7,6 +7,7 @@ mod deployed;
 mod fake_cluster;
 mod findings;
 mod reach;
+mod salt;
 
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
