@@ -22,6 +22,7 @@ mod error;
 mod files;
 pub mod manifest;
 mod parallel;
+mod places;
 mod seen;
 mod source;
 mod split;
@@ -32,6 +33,7 @@ pub use beside::{Beside, KubeletFile, KubeletForm};
 pub use decode::{ForAudit, ForDecisions, Reading};
 pub use error::StateError;
 pub use files::{Format, MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, MAX_YAML_BYTES, TakeFile};
+pub use places::line_of;
 pub use source::{Source, SourceError};
 pub use tar::Writer as TarWriter;
 pub use yaml::to_json as yaml_to_json;
@@ -148,6 +150,10 @@ pub struct Document<'t> {
     pub kind: &'t str,
     /// The object in JSON.
     pub json: &'t str,
+    /// The file.
+    pub path: &'t Path,
+    /// The line where it begins, from 1.
+    pub line: usize,
 }
 
 /// An error in an object: the field and the reason.
@@ -169,9 +175,13 @@ pub fn documents(
         };
         let text = converted.as_deref().unwrap_or(text);
         let pieces = split::split(text).map_err(of_file)?;
+        let (mut at, mut line) = (0, 1_usize);
         for piece in &pieces.pieces {
             let (api_version, kind) = decode::type_of(text, &pieces, *piece).map_err(of_file)?;
-            let document = Document { api_version: &api_version, kind: &kind, json: piece.text };
+            let start = start_of(text, piece.text);
+            line = line.saturating_add(text.get(at..start).unwrap_or_default().matches('\n').count());
+            at = start;
+            let document = Document { api_version: &api_version, kind: &kind, json: piece.text, path, line };
             let fault = |(field, reason): Fault| decode::fault(text, *piece, &field, reason);
             take(document).map_err(fault).map_err(of_file)?;
         }

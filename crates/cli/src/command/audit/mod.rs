@@ -3,7 +3,7 @@
 //! * `run`: the flags, from the state to the answer
 //! * `selection`: what of it is shown: rules, exclusions, a baseline
 //! * `print`, `sarif`: the forms of the answer
-//! * `fixes`: files for kubectl
+//! * `fixes`: files for kubectl; `places`: files and lines of the evidence
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
 mod fixes;
@@ -11,6 +11,7 @@ mod kubelet_access;
 mod kubelets;
 mod logs;
 mod output;
+mod places;
 mod print;
 mod print_access;
 mod run;

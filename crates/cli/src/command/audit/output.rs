@@ -28,6 +28,13 @@ const FORMS: [(&str, Form); 6] = [
     ("sarif", Form::Sarif),
 ];
 
+impl Form {
+    /// Whether it shows the files and lines of the evidence.
+    pub(super) fn has_places(self) -> bool {
+        !matches!(self, Self::Table | Self::Name)
+    }
+}
+
 /// A form, and the file for it; standard output without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Output {

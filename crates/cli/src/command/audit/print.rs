@@ -95,11 +95,12 @@ fn how(fix: &Fix) -> &'static str {
 }
 
 fn evidence_line(evidence: &Evidence) -> String {
-    let Evidence { object, edge, pointer, value } = evidence;
+    let Evidence { object, edge, pointer, value, file, line } = evidence;
     let edge = edge.as_ref().map(|edge| format!(" ({edge})")).unwrap_or_default();
     let pointer = pointer.as_ref().map(|pointer| format!(" {pointer}")).unwrap_or_default();
     let value = value.as_ref().map(|value| format!(": {value}")).unwrap_or_default();
-    format!("-> {object}{edge}{pointer}{value}")
+    let place = file.as_ref().zip(*line).map(|(file, line)| format!(" ({file}:{line})")).unwrap_or_default();
+    format!("-> {object}{edge}{pointer}{value}{place}")
 }
 
 fn reach_line(reach: &ReachChange) -> String {

@@ -16,7 +16,7 @@ use portcullis_server::certificate_requests::Pkcs10Reader;
 
 use super::output::{self, Form, Output};
 use super::selection::{self, Selected};
-use super::{fixes, kubelets, logs, print, sarif};
+use super::{fixes, kubelets, logs, places, print, sarif};
 use crate::audit_source::{AuditSource, Reading};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
@@ -181,11 +181,16 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     report.incomplete.sort();
     let today = now.to_zoned(TimeZone::UTC).date();
     let exclude = args.exclude.as_deref();
-    let (selected, warnings) =
+    let (mut selected, warnings) =
         selection::select(report, &args.rule, exclude, args.baseline.as_deref(), today)?;
     warnings.iter().for_each(|warning| eprintln!("warning: {}", plain(warning)));
     if let Some(path) = &args.write_baseline {
         selection::write_baseline(path, &selected)?;
+    }
+    if !args.engine.state.is_empty() && args.output.iter().any(|output| output.form.has_places()) {
+        let suppressed = selected.suppressed.iter_mut().map(|suppressed| &mut suppressed.finding);
+        let all = selected.report.findings.iter_mut().chain(suppressed);
+        places::locate(&args.engine.state, all)?;
     }
     if let Some(folder) = &args.fix_output {
         fixes::write(folder, &selected.report.findings)?;

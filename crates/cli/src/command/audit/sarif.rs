@@ -1,6 +1,7 @@
 //! Findings as SARIF 2.1.0, for code scanning of GitHub and others (AU-135).
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::findings::{Evidence, Finding, RULES, Rule, Severity};
@@ -102,7 +103,7 @@ fn result(finding: &Finding, place: usize, suppressed: Option<&Suppressed>) -> V
         "level": level(finding.severity),
         "message": {"text": message},
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},
-        "locations": [location(&finding.subject)],
+        "locations": [location(&finding.subject, place_of(finding))],
         "properties": {"severity": finding.severity, "security-severity": security_severity(finding.severity)},
     });
     let Some(fields) = result.as_object_mut() else { return result };
@@ -118,15 +119,47 @@ fn result(finding: &Finding, place: usize, suppressed: Option<&Suppressed>) -> V
     result
 }
 
-/// Where an object is: it has a name, and perhaps a file.
-fn location(object: &str) -> Value {
-    json!({"logicalLocations": [{"fullyQualifiedName": object, "kind": "resource"}]})
+/// Where an object is: it has a name, and perhaps a file and a line.
+fn location(object: &str, place: Option<(&str, usize)>) -> Value {
+    let mut location = json!({"logicalLocations": [{"fullyQualifiedName": object, "kind": "resource"}]});
+    if let (Some(fields), Some((file, line))) = (location.as_object_mut(), place) {
+        let physical = json!({"artifactLocation": {"uri": uri(file)}, "region": {"startLine": line}});
+        fields.insert("physicalLocation".to_owned(), physical);
+    }
+    location
+}
+
+/// The place of the rule, field or object that proves a finding: the last of the evidence that is in a file, with a field if one has.
+fn place_of(finding: &Finding) -> Option<(&str, usize)> {
+    let place = |evidence: &'_ &Evidence| evidence.file.is_some();
+    let with_field = finding.evidence.iter().filter(place).rfind(|evidence| evidence.pointer.is_some());
+    let last = with_field.or_else(|| finding.evidence.iter().rfind(place))?;
+    Some((last.file.as_deref()?, last.line?))
+}
+
+/// A path as a URI, relative to the working directory where it can be.
+fn uri(file: &str) -> String {
+    let directory = std::env::current_dir().unwrap_or_default();
+    let path = Path::new(file);
+    let path = path.strip_prefix(&directory).unwrap_or(path);
+    let words = path.to_string_lossy();
+    let mut uri = String::from(if path.is_absolute() { "file://" } else { "" });
+    for byte in words.trim_start_matches("./").bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' | b'~' => {
+                uri.push(char::from(byte))
+            }
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
 }
 
 fn step(evidence: &Evidence) -> Value {
     let words = [evidence.pointer.as_deref(), evidence.value.as_deref()].into_iter().flatten();
     let text = std::iter::once(evidence.object.as_str()).chain(words).collect::<Vec<_>>().join(" ");
-    let mut at = location(&evidence.object);
+    let place = evidence.file.as_deref().zip(evidence.line);
+    let mut at = location(&evidence.object, place);
     if let Some(fields) = at.as_object_mut() {
         fields.insert("message".to_owned(), json!({"text": text}));
     }

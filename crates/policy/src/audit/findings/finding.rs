@@ -92,6 +92,12 @@ pub struct Evidence {
     /// The value of the field, or the rule in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// The file that has the object, if the state came from files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The line of the field, or of the object, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<usize>,
 }
 
 impl Evidence {
@@ -102,7 +108,7 @@ impl Evidence {
 
     /// A field of an object.
     pub fn field(object: impl Into<String>, pointer: impl Into<String>, value: impl Into<String>) -> Self {
-        Self { object: object.into(), edge: None, pointer: Some(pointer.into()), value: Some(value.into()) }
+        Self { pointer: Some(pointer.into()), value: Some(value.into()), ..Self::object(object) }
     }
 }
 

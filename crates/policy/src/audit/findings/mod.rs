@@ -119,10 +119,9 @@ fn in_words(
         let of_role = if grant.role.0 == "Role" { namespace } else { "" };
         evidence.push(Evidence::object(object(kind, namespace, name)));
         evidence.push(Evidence {
-            object: object(grant.role.0, of_role, grant.role.1),
-            edge: None,
             pointer: grant.rule.map(|rule| format!("/rules/{rule}")),
             value: Some(grant.rule_text()),
+            ..Evidence::object(object(grant.role.0, of_role, grant.role.1))
         });
     }
     Some(Finding {

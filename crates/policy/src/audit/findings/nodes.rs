@@ -71,7 +71,7 @@ impl Bound<'_> {
                 let number = self.role.rules.iter().position(|stored| stored == rule);
                 let pointer = number.map(|number| format!("/rules/{number}"));
                 let of_role =
-                    Evidence { object: role_object(self.role), edge: None, pointer, value: Some(words) };
+                    Evidence { pointer, value: Some(words), ..Evidence::object(role_object(self.role)) };
                 vec![Evidence::object(object(self.binding)), of_role]
             };
             let subject = self.subject.to_string();
