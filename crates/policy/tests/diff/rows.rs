@@ -27,10 +27,17 @@ fn a_row_says_every_way_on_the_side_that_allows_it_au_111() {
     let report = all(&old, &new);
     let ways = |subject: &str, namespace: &str| -> Vec<String> {
         let rows = report.gained.iter().map(|row| serde_json::to_value(row).unwrap());
-        let row = rows.into_iter().find(|row| row["subject"] == subject && row["namespace"] == namespace).unwrap();
+        let row =
+            rows.into_iter().find(|row| row["subject"] == subject && row["namespace"] == namespace).unwrap();
         let ways = row["through"].as_array().unwrap().iter();
-        ways.map(|way| format!("{} {}", way["binding"]["kind"].as_str().unwrap(), way["binding"]["name"].as_str().unwrap()))
-            .collect()
+        ways.map(|way| {
+            format!(
+                "{} {}",
+                way["binding"]["kind"].as_str().unwrap(),
+                way["binding"]["name"].as_str().unwrap()
+            )
+        })
+        .collect()
     };
     assert_eq!(ways("user/u", "a"), ["ClusterRoleBinding all", "RoleBinding own"]);
     assert_eq!(ways("user/u", ""), ["ClusterRoleBinding all"]);
@@ -83,10 +90,14 @@ fn what_belongs_to_a_node_is_no_row_but_reach_au_112() {
         "spec": {"nodeName": "n", "containers": [{"name": "c"}], "volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
     });
     let named = [
-        cluster_role("r", json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["x"], "resourceNames": ["s"]}])),
+        cluster_role(
+            "r",
+            json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["x"], "resourceNames": ["s"]}]),
+        ),
         binding("a", "b", "ClusterRole/r", user("system:node:n")),
     ];
-    let side = |documents: Vec<Value>| Side { modes: vec![Mode::Node, Mode::Rbac], documents, ..Side::default() };
+    let side =
+        |documents: Vec<Value>| Side { modes: vec![Mode::Node, Mode::Rbac], documents, ..Side::default() };
     let old = side(named.to_vec());
     let new = side(named.iter().cloned().chain([pod]).collect());
     let report = all(&old, &new);
