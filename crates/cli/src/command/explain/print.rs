@@ -41,7 +41,9 @@ pub(super) fn table(out: &mut dyn Write, report: &Report, is_wide: bool) -> io::
         let head = ["NEAR MISS", "FACTOR", "IT HAS", "WANTED", "HINT", "SUBJECT", "WHERE"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         rows.extend(answer.misses.listed.iter().map(|miss| miss_row(miss, is_wide)));
-        columns(out, &without_empty_columns(&rows))?;
+        if rows.len() > 1 {
+            columns(out, &without_empty_columns(&rows))?;
+        }
         left_out(out, answer.misses.left_out, "--misses")?;
     }
     if let Some(revision) = report.revision {
@@ -78,7 +80,9 @@ fn ways(out: &mut dyn Write, title: &str, ways: &List<Listed>, is_wide: bool) ->
         let blocked = listed.blocked_by.as_deref().unwrap_or_default();
         [first, &subject, &way, blocked].map(plain).to_vec()
     }));
-    columns(out, &without_empty_columns(&rows))?;
+    if rows.len() > 1 {
+        columns(out, &without_empty_columns(&rows))?;
+    }
     left_out(out, ways.left_out, "--paths")
 }
 
