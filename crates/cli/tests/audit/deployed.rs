@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use portcullis_testkit::recorded::repository;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::archives::{collect, entry, manifest};
 use crate::collected::World;
@@ -74,7 +74,7 @@ fn the_roles_grant_what_is_asked_for_and_nothing_more_au_19() {
         .iter()
         .filter_map(|rule| rule.get("nonResourceURLs"))
         .collect();
-    assert_eq!(urls, [&serde_json::json!(["/version"])]);
+    assert_eq!(urls, [&json!(["/version"])]);
     let of_objects: BTreeSet<[String; 4]> =
         granted_here.into_iter().filter(|[_, _, resource, _]| !resource.is_empty()).collect();
     assert_eq!(of_objects, expected);
@@ -110,7 +110,7 @@ fn a_server_takes_the_manifests_and_refuses_their_account_nothing_that_it_asks_f
     for resource in ["secrets", "configmaps"] {
         assert_eq!(
             (&entry(&more, resource)["outcome"], &entry(&more, resource)["code"]),
-            (&"refused".into(), &403.into())
+            (&json!("refused"), &json!(403))
         );
     }
 }

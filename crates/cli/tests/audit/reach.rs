@@ -220,7 +220,7 @@ fn mistakes_end_with_2_and_say_what_to_do() {
     let state = scratch.write("state.yaml", STATE);
     let state = state.to_str().unwrap();
     for (flags, said) in [
-        (vec![], "--state is missing"),
+        (vec!["--kubeconfig", "/nonexistent"], "or read files with --state"),
         (vec!["--state", state, "--node", "n9"], "the state has no such node"),
         (vec!["--state", state, "--now", "yesterday"], "is no time"),
     ] {
