@@ -1,7 +1,8 @@
 //! Findings that follow from what a subject may do (table 6.2 of the audit's rules).
 
-use super::finding::{Instance, Severity};
+use super::finding::Instance;
 use super::powers::{Hit, binds, escalates, of_nodes, proxies, scope, signs, signs_clients};
+use super::severity::Severity;
 use super::standing::{Standing, is_of_nodes};
 use crate::audit::Subject;
 use crate::audit::rights::{Ask, GrantId, Held, Names, Rights, Verbs};

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
+use super::severity::Severity;
 use crate::audit::Subject;
 use crate::audit::reach::Vertex;
 use crate::audit::rights::GrantId;

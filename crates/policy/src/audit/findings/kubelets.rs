@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
+use super::severity::Severity;
 use super::standing::Standing;
 use crate::audit::Subject;
 use crate::audit::state::{KubeletSettings, Release};

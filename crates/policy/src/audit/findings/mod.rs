@@ -15,6 +15,7 @@ mod nodes;
 mod notes;
 mod powers;
 mod roles;
+mod severity;
 mod standing;
 mod subjects;
 mod table;
@@ -24,12 +25,13 @@ mod workloads;
 
 use serde::Serialize;
 
-pub use self::finding::{Evidence, Finding, Instance, ReachChange, Severity};
+pub use self::finding::{Evidence, Finding, Instance, ReachChange};
 pub use self::fix::{Fix, FixKind, FixPart};
 use self::fix::{Proven, Prover};
 use self::found::{All, Found};
 pub use self::kubelets::Kubelets;
 pub use self::notes::Note;
+pub use self::severity::Severity;
 use self::standing::Standing;
 pub use self::table::{RULES, Rule, rule};
 pub use self::usage::Usage;

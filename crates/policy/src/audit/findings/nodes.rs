@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
+use super::severity::Severity;
 use super::standing::{Standing, is_of_nodes};
 use crate::audit::Subject;
 use crate::audit::kubelet_access::Objects;

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::finding::{Instance, Severity};
+use super::finding::Instance;
+use super::severity::Severity;
 use crate::audit::rights::{Ask, GrantId, Held, Names, Rights, Verbs};
 
 /// Where a rule holds for a subject, and by what.

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
 use super::nodes::role_object;
+use super::severity::Severity;
 use super::standing::Standing;
 use crate::audit::Subject;
 use crate::features::FeatureGates;

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::by_rights::{About, RULES, RightsRule};
-use super::finding::{Instance, Severity};
+use super::finding::Instance;
 use super::found::{All, Found};
 use super::powers::Hit;
+use super::severity::Severity;
 use super::standing::{Standing, is_of_nodes, parent};
 use crate::audit::Subject;
 use crate::audit::rights::{GrantId, Rights};
@@ -121,6 +122,8 @@ fn places(standing: &Standing<'_>, rule: &RightsRule, rights: &Rights) -> Places
 }
 
 /// Whether the parent's places include one, as severe.
+///
+/// DIVERGES from AU-39, by which a place that the parent has is left out: a worse finding must not be hidden by a lesser one.
 fn is_covered(wider: &Places, instance: &Instance, place: &Place) -> bool {
     let covers =
         |instance: &Instance| wider.get(instance).is_some_and(|other| other.severity >= place.severity);

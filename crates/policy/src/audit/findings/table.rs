@@ -1,7 +1,7 @@
 //! The rules of findings: what each looks for, why that matters, how to see it by hand, and how to mend it (AU-70 to AU-83). The pages
 //! in `docs/findings`, SARIF and `portcullis audit` all take their words from here.
 
-use super::finding::Severity;
+use super::severity::Severity;
 
 /// A rule.
 #[derive(Debug, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
+use super::severity::Severity;
 use crate::audit::Subject;
 use crate::audit::reach::Vertex;
 use crate::audit::state::State;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::finding::{Evidence, Instance, Severity};
+use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
 use super::kubelets::Kubelets;
 use super::powers::proxies;
+use super::severity::Severity;
 use super::standing::Standing;
 use crate::audit::Subject;
 use crate::audit::reach::{DirectReach, Vertex, VertexType};

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Key, keys};
+use super::key::{Key, keys};
 use crate::audit::Subject;
 use crate::features::FeatureGates;
 use crate::objects::Object;

@@ -6,6 +6,7 @@
 
 mod asks;
 mod built_in;
+mod key;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -17,6 +18,7 @@ use serde::{Serialize, Serializer};
 pub(in crate::audit) use self::asks::asks_of;
 pub use self::asks::{Ask, Verbs};
 use self::built_in::{BuiltIn, DefaultBinding};
+use self::key::{Key, keys};
 use super::Subject;
 use super::kubelet_access::Objects;
 use crate::objects::rbac::{Binding, PolicyRule, Role};
@@ -223,13 +225,6 @@ pub struct Grants {
     built_in: Arc<BuiltIn>,
 }
 
-/// A user name or a group.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Key {
-    User(String),
-    Group(String),
-}
-
 #[derive(Debug)]
 struct Bound {
     namespace: Option<Arc<str>>,
@@ -274,17 +269,6 @@ struct RuleSource {
     rule: PolicyRule,
     /// Whether the default role of this name has it too.
     is_default: bool,
-}
-
-/// The user name, and the groups that the API server gives to a subject (AU-31); its own key first.
-fn keys(subject: &Subject) -> Vec<Key> {
-    let user = subject.clone().or_node().identity();
-    let own = match subject {
-        // The first of its groups.
-        Subject::Group { .. } => None,
-        _ => Some(Key::User(user.name)),
-    };
-    own.into_iter().chain(user.groups.into_iter().map(Key::Group)).collect()
 }
 
 impl Grants {
