@@ -148,7 +148,8 @@ fn is_one_edit(a: &str, b: &str) -> bool {
     let rest = |word: &[char]| word.get(start..).unwrap_or_default().to_vec();
     let (mut x, mut y) = (rest(&a), rest(&b));
     while x.last().is_some() && x.last() == y.last() {
-        (x.pop(), y.pop());
+        x.pop();
+        y.pop();
     }
     let shares_a_letter = a.len().max(b.len()) > 1;
     match (x.as_slice(), y.as_slice()) {

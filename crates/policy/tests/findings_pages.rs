@@ -1,5 +1,10 @@
 //! The pages in `docs/findings` are made from the table of rules. `UPDATE_FINDINGS=1` writes them.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a test that compares files"
+)]
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -100,7 +100,8 @@ impl Collection {
         let (outcome, code) = self.outcome("kube-apiserver-version", reduced.as_ref().err());
         self.name("/version", ("", ""), outcome, code);
         if let Ok(version) = reduced {
-            version["gitVersion"].as_str().unwrap_or_default().clone_into(&mut self.manifest.server_version);
+            let git_version = version.get("gitVersion").and_then(Value::as_str).unwrap_or_default();
+            git_version.clone_into(&mut self.manifest.server_version);
             self.version = Some(version.to_string());
         }
     }
@@ -210,12 +211,16 @@ fn context(connection: &Connection) -> String {
 /// An object as it is kept. An error never quotes a value.
 fn reduced(keep: &Keep, input: &Input, version: &str, json: &[u8]) -> Result<Collected, String> {
     let document: Value = serde_json::from_slice(json).map_err(|_| "an object is no JSON".to_owned())?;
-    let text = |field: &str| document["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let text = |field: &str| {
+        let field = document.get("metadata").and_then(|metadata| metadata.get(field));
+        field.and_then(Value::as_str).unwrap_or_default().to_owned()
+    };
     let (namespace, name) = (text("namespace"), text("name"));
     let whose = |why: &dyn std::fmt::Display| format!("{} {namespace}/{name}: {why}", input.kind);
     let mut document = keep.reduce(document).map_err(|why| whose(&why))?;
-    document["apiVersion"] = json!(input.api_version(version));
-    document["kind"] = json!(input.kind);
+    let fields = document.as_object_mut().ok_or_else(|| whose(&"is no object"))?;
+    fields.insert("apiVersion".to_owned(), json!(input.api_version(version)));
+    fields.insert("kind".to_owned(), json!(input.kind));
     let json = document.to_string();
     if let Some(kind) = input.item_kind() {
         let wrong = |error: serde_json::Error| {

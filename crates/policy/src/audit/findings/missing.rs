@@ -139,8 +139,7 @@ pub(super) fn missing(state: &State, wanted: &Wanted<'_>) -> Vec<Incomplete> {
     }
     let nodes = state.nodes();
     let is_known = |node: &&str| wanted.kubelets.of(node).is_some();
-    if nodes.is_empty() && wanted.kubelets.config_maps.is_empty() || !nodes.iter().all(|node| is_known(node))
-    {
+    if nodes.is_empty() && wanted.kubelets.config_maps.is_empty() || !nodes.iter().all(is_known) {
         let detail = "the settings of some kubelets are not known";
         lacks("kubelet-configuration", Why::NotGiven, &["PC103", "PC104", "PC122", "PC135"], detail);
     }
