@@ -21,11 +21,11 @@ use crate::{audit_source, time};
 /// Show what a change would give to whom, and take from whom, before it is applied
 ///
 /// Compares an old state with a new one: every request that one side alone allows, to everybody who is named on either side, and
-/// by what. Group system:authenticated stands for every user that is named nowhere, and node/<any> for every node to which
+/// by what. Group system:authenticated stands for every user that is named nowhere, and `node/<any>` for every node to which
 /// nothing belongs. Group system:masters is never listed: it is always allowed everything. What belongs to nodes is compared
 /// too: what each node reaches by itself, and how much in the end.
 ///
-/// The comparison is complete: requests are compared by classes of the words that rules of either side use. <other> is a word
+/// The comparison is complete: requests are compared by classes of the words that rules of either side use. `<other>` is a word
 /// that no rule uses, so that it stands for all such words. With JSON each class is a row of its own; the tables say the
 /// same in short, with * for all words.
 ///
