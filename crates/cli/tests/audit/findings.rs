@@ -184,6 +184,39 @@ fn sarif_is_valid_against_its_schema_au_135() {
     assert!(results >= 10, "{results} results");
 }
 
+/// The place is that of the rule, of the field, or of the object: counted here in the text of the file.
+#[test]
+fn sarif_and_evidence_show_file_and_line_au_71() {
+    let scratch = Scratch::new();
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\nspec:\n  nodeName: n1\n  \
+                serviceAccountName: x\n  containers:\n  - name: main\n    securityContext:\n      privileged: true\n\
+                ---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: r}\nrules:\n\
+                - {apiGroups: [\"\"], resources: [pods], verbs: [list]}\n\
+                - {apiGroups: [\"\"], resources: [secrets], verbs: [list]}\n---\n\
+                apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: b}\n\
+                roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}\n\
+                subjects: [{kind: ServiceAccount, name: x, namespace: a}]\n";
+    let state = scratch.write("my state.yaml", text);
+    let line_of = |words: &str| 1 + text.lines().position(|line| line.contains(words)).unwrap();
+    let sarif = document(&audit(&state, &["-o", "sarif"]));
+    let places: Vec<(String, u64, bool)> = sarif["runs"][0]["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| {
+            let place = &result["locations"][0]["physicalLocation"];
+            let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+            let line = place["region"]["startLine"].as_u64().unwrap();
+            (result["ruleId"].as_str().unwrap().to_owned(), line, uri.ends_with("/my%20state.yaml"))
+        })
+        .collect();
+    let expected = [("PC111", line_of("resources: [secrets]")), ("PC121", line_of("privileged: true"))];
+    assert_eq!(places, expected.map(|(rule, line)| (rule.to_owned(), line as u64, true)));
+    let json = document(&audit(&state, &["-o", "json", "--rule", "PC111"]));
+    let last = json["findings"][0]["evidence"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(last["line"], line_of("resources: [secrets]"));
+}
+
 /// `kubectl` and the files of `--fix-output` are tried against a server elsewhere; here the files are those of the answer.
 #[test]
 fn fixes_are_written_for_kubectl_au_84() {
