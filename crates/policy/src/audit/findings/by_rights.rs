@@ -102,7 +102,9 @@ fn impersonates(standing: &Standing<'_>, rights: &Rights) -> Vec<Hit> {
     let mut hits = Vec::new();
     let is_strong_user = |name: &String| {
         let subject = Subject::of_user(name);
-        !is_of_nodes(&subject) && standing.is_strong(&subject)
+        // To act as a service account takes a right on `serviceaccounts`, whatever its user name is.
+        let is_account = matches!(subject, Subject::ServiceAccount { .. });
+        !is_account && !is_of_nodes(&subject) && standing.is_strong(&subject)
     };
     let users: Vec<&Held> = rights.everywhere(Ask::Users, Verbs::IMPERSONATE).collect();
     for held in &users {

@@ -100,9 +100,12 @@ pub(super) fn find_bootstrap_tokens(
     is_expired: &dyn Fn(&str) -> bool,
     all: &mut All,
 ) {
-    let bootstrappers: BTreeSet<&Subject> =
-        standing.grants.subjects().filter(|subject| is_bootstrapper(subject)).collect();
-    let approved = bootstrappers.into_iter().find_map(|subject| {
+    let secrets = standing.state.facts().secrets.values();
+    let of_tokens = secrets.filter_map(|secret| secret.bootstrap.as_ref()).flat_map(|token| &token.groups);
+    let of_tokens = of_tokens.map(|group| Subject::group(group.as_str()));
+    let bound = standing.grants.subjects().filter(|subject| is_bootstrapper(subject)).cloned();
+    let bootstrappers: BTreeSet<Subject> = bound.chain(of_tokens).collect();
+    let approved = bootstrappers.iter().find_map(|subject| {
         let grant = standing.grants.of(subject).free(Ask::NodeClient, Verbs::CREATE)?;
         Some((subject, grant))
     });

@@ -101,8 +101,8 @@ const NEEDED: [(ItemKind, &str, &[&str], &str); 19] = [
     ),
 ];
 
-/// What the findings about a state lack.
-pub(super) fn missing(state: &State, wanted: &Wanted<'_>) -> Vec<Incomplete> {
+/// What the findings about a state lack. `default_role` is a role of the default policy that is bound, and not in the state.
+pub(super) fn missing(state: &State, wanted: &Wanted<'_>, default_role: Option<&str>) -> Vec<Incomplete> {
     let mut missing = Vec::new();
     let mut lacks = |input: &str, why, rules: &[&'static str], detail: &str| {
         missing.push(Incomplete {
@@ -123,6 +123,11 @@ pub(super) fn missing(state: &State, wanted: &Wanted<'_>) -> Vec<Incomplete> {
             of_source => format!("{of_source}; {detail}"),
         };
         lacks(input, if is_unresolved { Why::Unresolved } else { why }, rules, &detail);
+    }
+    if let Some(role) = default_role.filter(|_| state.has(ItemKind::Decided(Kind::ClusterRole))) {
+        let detail =
+            format!("bindings name ClusterRole {role:?} of the default policy: add it with --default-policy");
+        lacks("clusterroles", Why::Unresolved, &BY_RIGHTS, &detail);
     }
     let servers = state.api_servers();
     if servers.servers().is_empty() {

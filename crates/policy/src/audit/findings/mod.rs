@@ -73,7 +73,9 @@ pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
         .filter_map(|((found, way), proven)| in_words(found, way, proven, &grants, wanted))
         .collect();
     findings.sort_by(|a, b| a.order().cmp(&b.order()));
-    Report { findings, incomplete: missing::missing(state, wanted), notes: notes::notes(&standing) }
+    let default_roles = notes::default_roles_missing(&standing);
+    let incomplete = missing::missing(state, wanted, default_roles.as_deref());
+    Report { findings, incomplete, notes: notes::notes(&standing) }
 }
 
 fn find(standing: &Standing<'_>, direct: &DirectReach, wanted: &Wanted<'_>) -> Vec<Found> {

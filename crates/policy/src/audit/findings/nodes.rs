@@ -36,7 +36,8 @@ pub(super) fn find(standing: &Standing<'_>, rbac: &Objects, all: &mut All) {
         let subjects: BTreeSet<Subject> = Subject::all_of(binding).collect();
         for subject in &subjects {
             if !is_of_nodes(subject) {
-                if is_node_role && role.is_some() {
+                // Every cluster has this role, whether the state has it or not.
+                if is_node_role {
                     let evidence = Evidence::field(object(binding), "/roleRef/name", NODE_ROLE);
                     let (name, instance) = (subject.to_string(), instance.clone());
                     let found = Found::of_object("PC107", Severity::High, name, instance, evidence);

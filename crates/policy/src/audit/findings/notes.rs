@@ -53,6 +53,23 @@ pub(super) fn notes(standing: &Standing<'_>) -> Vec<Note> {
     notes
 }
 
+/// Whether a binding names a ClusterRole that every cluster has.
+fn is_of_default_policy(standing: &Standing<'_>, binding: &Binding) -> bool {
+    binding.role_ref.kind == "ClusterRole" && standing.grants.is_default_role("", &binding.role_ref.name)
+}
+
+/// The bindings to a role of the default policy that the state does not have: what they grant is not known.
+pub(super) fn default_roles_missing(standing: &Standing<'_>) -> Option<String> {
+    let rbac = &standing.state.facts().rbac;
+    let mut bindings = rbac.cluster_role_bindings().chain(rbac.role_bindings());
+    let found = bindings.find(|binding| {
+        is_of_default_policy(standing, binding)
+            && rbac.cluster_role(&binding.role_ref.name).is_none()
+            && Subject::all_of(binding).next().is_some()
+    });
+    found.map(|binding| binding.role_ref.name.clone())
+}
+
 fn dangling(standing: &Standing<'_>, binding: &Binding, namespace: &str) -> Note {
     let role = &binding.role_ref;
     let ask = if role.kind == "Role" { Ask::Roles } else { Ask::ClusterRoles };
@@ -72,9 +89,15 @@ fn dangling(standing: &Standing<'_>, binding: &Binding, namespace: &str) -> Note
         "" => format!("clusterrolebinding/{}", binding.metadata.name),
         namespace => format!("rolebinding/{namespace}/{}", binding.metadata.name),
     };
-    let detail = format!(
-        "grants nothing: {} {:?} is not in the state; whoever creates it decides what the binding grants",
-        role.kind, role.name
-    );
+    let detail = match is_of_default_policy(standing, binding) {
+        true => format!(
+            "counts as nothing: ClusterRole {:?} of the default policy is not in the state; add it with --default-policy",
+            role.name
+        ),
+        false => format!(
+            "grants nothing: {} {:?} is not in the state; whoever creates it decides what the binding grants",
+            role.kind, role.name
+        ),
+    };
     Note { kind: "danglingBinding", object, detail, creators }
 }
