@@ -3,10 +3,12 @@
 //! * `run`: the flags, from the state to the answer
 //! * `selection`: what of it is shown: rules, exclusions, a baseline
 //! * `print`, `sarif`: the forms of the answer
+//! * `html`: the page, which `reach` writes too
 //! * `fixes`: files for kubectl
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
 mod fixes;
+pub(super) mod html;
 mod kubelet_access;
 mod kubelets;
 mod logs;
