@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
-use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, ReachMap, Report, Wanted};
+use portcullis_policy::audit::reach::{
+    self, Asked, Closure, ClusterAdmin, NodeReach, ReachMap, Report, Wanted,
+};
 use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::EngineConfig;
 use serde_json::Value;

@@ -101,8 +101,7 @@ fn every_view_can_be_read_and_asks_nobody_au_138() {
 
 #[test]
 fn keys_alone_are_enough_au_138() {
-    let (scratch, state) = (Scratch::new(), Scratch::new());
-    check("keyboard", &page(&scratch, &full(&state), &[]), None);
+    check("keyboard", &page(&Scratch::new(), &example(), &[]), None);
 }
 
 #[test]

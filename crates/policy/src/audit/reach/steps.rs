@@ -18,10 +18,7 @@ pub const STEPS: [(&str, &str); 31] = [
         "Identity of the node",
         "A node acts as the user system:node:NAME in the group system:nodes, with every right that RBAC gives to them.",
     ),
-    (
-        "Token kept in a Secret",
-        "The Secret holds a token of a service account that does not expire.",
-    ),
+    ("Token kept in a Secret", "The Secret holds a token of a service account that does not expire."),
     (
         "Bootstrap token",
         "The Secret is a valid bootstrap token. Whoever reads it is in the group system:bootstrappers.",
@@ -46,14 +43,8 @@ pub const STEPS: [(&str, &str); 31] = [
         "New pod that controls its node",
         "The namespace does not enforce the pod security level baseline or restricted. A new pod can be privileged and control the node that it runs on, if no other admission forbids it.",
     ),
-    (
-        "Right to create tokens",
-        "RBAC allows create on serviceaccounts/token for this account.",
-    ),
-    (
-        "Right to impersonate",
-        "RBAC allows to act as this user, group, service account or node.",
-    ),
+    ("Right to create tokens", "RBAC allows create on serviceaccounts/token for this account."),
+    ("Right to impersonate", "RBAC allows to act as this user, group, service account or node."),
     (
         "Every right",
         "The identity holds every verb on every resource of the cluster, or may impersonate the group system:masters.",
@@ -82,10 +73,7 @@ pub const STEPS: [(&str, &str); 31] = [
         "Token shown to every kubelet",
         "The service account talks to kubelets with its API token. Every node that it talks to sees the token.",
     ),
-    (
-        "Token in the pod",
-        "The pod holds a token of its service account that the API server accepts.",
-    ),
+    ("Token in the pod", "The pod holds a token of its service account that the API server accepts."),
     (
         "Way out of the container",
         "The pod can leave its container: it is privileged, or has a capability or a path of the host that allows it.",

@@ -79,10 +79,7 @@ impl<'a> Content<'a> {
     pub(super) fn reached_by(&self) -> BTreeMap<String, usize> {
         let reached = self.map.vertices.iter().zip(&self.map.reached_by);
         let is_subject = |kind| {
-            matches!(
-                kind,
-                VertexType::Account | VertexType::User | VertexType::Group | VertexType::Secret
-            )
+            matches!(kind, VertexType::Account | VertexType::User | VertexType::Group | VertexType::Secret)
         };
         let reached = reached.filter(|(vertex, count)| **count > 0 && is_subject(vertex.kind));
         reached.map(|(vertex, count)| (vertex.to_string(), *count as usize)).collect()

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use portcullis_policy::audit::reach::{ClusterAdmin, MapEdge, MapGrant, MapNode, ReachMap, Target, VertexType};
+use portcullis_policy::audit::reach::{
+    ClusterAdmin, MapEdge, MapGrant, MapNode, ReachMap, Target, VertexType,
+};
 use serde_json::{Value, json};
 
 use super::encode::{front, runs};

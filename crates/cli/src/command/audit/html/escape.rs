@@ -62,6 +62,22 @@ pub(super) fn text(value: &str) -> String {
     out
 }
 
+/// Text with code between backticks, as the rules are written.
+pub(super) fn marked(value: &str) -> String {
+    let parts: Vec<&str> = value.split('`').collect();
+    // A backtick without another one is itself.
+    let (pairs, rest) = match parts.len() % 2 {
+        1 => (parts.as_slice(), None),
+        _ => (parts.get(..parts.len().saturating_sub(1)).unwrap_or_default(), parts.last()),
+    };
+    let html = pairs.iter().enumerate().map(|(place, part)| match place % 2 {
+        1 => format!("<code>{}</code>", text(part)),
+        _ => text(part),
+    });
+    let rest = rest.map(|rest| format!("`{}", text(rest)));
+    html.chain(rest).collect()
+}
+
 /// Text of several lines, as in a patch: line feeds stay.
 pub(super) fn text_lines(value: &str) -> String {
     value.split('\n').map(text).collect::<Vec<String>>().join("\n")
@@ -124,7 +140,15 @@ pub(super) fn nodes(count: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{attribute, fragment, name, number, text, text_lines};
+    use super::{attribute, fragment, marked, name, number, text, text_lines};
+
+    #[test]
+    fn code_is_between_two_backticks() {
+        assert_eq!(marked("a `b<` c"), "a <code>b&lt;</code> c");
+        assert_eq!(marked("`a` `b"), "<code>a</code> `b");
+        assert_eq!(marked("a`"), "a`");
+        assert_eq!(marked(""), "");
+    }
 
     #[test]
     fn markup_and_hidden_characters_are_text() {

@@ -7,7 +7,7 @@ use portcullis_policy::audit::reach::ReachSize;
 use serde_json::Value;
 
 use super::content::{Content, Listed};
-use super::escape::{attribute, fragment, name, nodes, number, text, text_lines};
+use super::escape::{attribute, fragment, marked, name, nodes, number, text, text_lines};
 use super::words::{admin_word, object_html, severity};
 use crate::yaml;
 
@@ -77,11 +77,8 @@ fn body(finding: &Finding, suppressed: Option<&str>) -> String {
         let assumed = text(&finding.assumed.join("; "));
         out.push_str(&format!("<p class=note>Assumed, because it is not known: {assumed}</p>"));
     }
-    let places: Vec<String> = finding
-        .instances
-        .iter()
-        .map(|place| format!("<span>{}</span>", name(&place.to_string())))
-        .collect();
+    let places: Vec<String> =
+        finding.instances.iter().map(|place| format!("<span>{}</span>", name(&place.to_string()))).collect();
     out.push_str(&format!("<h4>Where it holds</h4><p class=scopes>{}</p>", places.join(" ")));
     if !finding.evidence.is_empty() {
         let steps: String = finding.evidence.iter().map(evidence).collect();
@@ -147,7 +144,7 @@ fn grant(grant: &Value) -> String {
 }
 
 fn fix(part: &FixPart) -> String {
-    let mut out = format!("<p>{}</p>", text(&part.text));
+    let mut out = format!("<p>{}</p>", marked(&part.text));
     if part.self_check.is_some() {
         out.push_str(
             "<p class=note>The check of this fix failed. It is described for a person and is not a patch.</p>",
@@ -156,7 +153,7 @@ fn fix(part: &FixPart) -> String {
     let (label, code) = match (part.kind, &part.patch, &part.manifest) {
         (FixKind::Manifest, _, Some(manifest)) => ("Manifest of", yaml::block(manifest)),
         (FixKind::Config, Some(patch), _) => ("Change of", yaml::block(patch)),
-        (_, Some(patch), _) => ("Patch of", format!("{patch:#}")),
+        (_, Some(patch), _) => ("Patch of", patch_lines(patch)),
         _ => return out,
     };
     let of = |field: &str| {
@@ -174,6 +171,13 @@ fn fix(part: &FixPart) -> String {
         text_lines(code.trim_end_matches('\n'))
     ));
     out
+}
+
+/// A patch with one operation a line.
+fn patch_lines(patch: &Value) -> String {
+    let Some(operations) = patch.as_array() else { return format!("{patch:#}") };
+    let lines: Vec<String> = operations.iter().map(|operation| format!("  {operation}")).collect();
+    format!("[\n{}\n]", lines.join(",\n"))
 }
 
 /// What the fix changes for the worst node; none if that is nothing, or not known.

@@ -48,10 +48,13 @@ fn verdict(content: &Content<'_>) -> String {
         _ if content.map.nodes.is_empty() => "There are no nodes in this state.".to_owned(),
         (0, 0) if content.map.nodes.len() == 1 => "The node does not lead to cluster admin.".to_owned(),
         (0, 0) => format!("None of the {all} nodes leads to cluster admin."),
+        (0, 1) => format!("No node leads to cluster admin by itself; 1 of {all} does if somebody else acts."),
         (0, some) => format!(
             "No node leads to cluster admin by itself; {} of {all} do if somebody else acts.",
             number(some)
         ),
+        (1, _) if content.map.nodes.len() == 1 => "The node leads to cluster admin.".to_owned(),
+        (1, _) => format!("1 of {all} nodes leads to cluster admin."),
         (some, _) => format!("{} of {all} nodes lead to cluster admin.", number(some)),
     }
 }
@@ -59,15 +62,16 @@ fn verdict(content: &Content<'_>) -> String {
 /// The share of nodes that lead to admin, as a bar and as a legend.
 fn share(content: &Content<'_>) -> String {
     let parts = [
-        (ClusterAdmin::Yes, "lead to cluster admin"),
-        (ClusterAdmin::Conditional, "do if somebody else acts"),
-        (ClusterAdmin::No, "do not"),
+        (ClusterAdmin::Yes, ["leads to cluster admin", "lead to cluster admin"]),
+        (ClusterAdmin::Conditional, ["does if somebody else acts", "do if somebody else acts"]),
+        (ClusterAdmin::No, ["does not", "do not"]),
     ];
-    let parts: Vec<(ClusterAdmin, usize, &str)> =
-        parts.into_iter().map(|(word, label)| (word, content.count(word), label)).collect();
-    let parts = || parts.iter().filter(|(_, count, _)| *count > 0);
-    let label: Vec<String> =
-        parts().map(|(_, count, label)| format!("{} {label}", number(*count))).collect();
+    let counted = parts.map(|(word, [one, many])| {
+        let count = content.count(word);
+        (word, count, if count == 1 { one } else { many })
+    });
+    let parts = || counted.iter().filter(|(_, count, _)| *count > 0);
+    let label: Vec<String> = parts().map(|(_, count, label)| format!("{} {label}", number(*count))).collect();
     let bar: String = parts()
         .map(|(word, count, _)| format!("<i class=\"{}\" style=\"flex-grow:{count}\"></i>", word.as_str()))
         .collect();
@@ -88,11 +92,7 @@ fn severities(findings: &[Listed<'_>]) -> String {
         let count = findings.iter().filter(|listed| listed.finding.severity == level).count();
         if count > 0 {
             let query = format!("data-query=\"severity={}\"", level.as_str());
-            links.push(format!(
-                "<a href=\"#findings\" {query}>{} {}</a>",
-                severity(level),
-                number(count)
-            ));
+            links.push(format!("<a href=\"#findings\" {query}>{} {}</a>", severity(level), number(count)));
         }
     }
     let all = number(findings.len());

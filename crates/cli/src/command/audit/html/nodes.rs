@@ -34,9 +34,7 @@ pub(super) fn nodes(content: &Content<'_>, folded: &Folded) -> String {
         true => String::new(),
         false => format!(" Every node also runs: {}", runs(content, &common)),
     };
-    out.push_str(&format!(
-        "<noscript><p class=lead>Under each node are its workloads.{also}</p>\n{HEAD}"
-    ));
+    out.push_str(&format!("<noscript><p class=lead>Under each node are its workloads.{also}</p>\n{HEAD}"));
     for (place, (node, on)) in content.map.nodes.iter().zip(&on_nodes).enumerate() {
         if !folded.nodes.contains(&place) {
             out.push('\n');
@@ -126,8 +124,7 @@ pub(super) fn workloads(content: &Content<'_>) -> String {
         .to_owned();
     for (place, (workload, (pods, nodes))) in content.map.workloads.iter().zip(&counts).enumerate() {
         let kind = if workload.kind == "Node" { "static Pod" } else { &workload.kind };
-        let escape =
-            if workload.can_leave { " <span class=tag>can leave its container</span>" } else { "" };
+        let escape = if workload.can_leave { " <span class=tag>can leave its container</span>" } else { "" };
         out.push_str(&format!(
             "\n<tr id=w/{place}><th scope=row><span class=k>{}</span> {}{escape}<td>{}<td>{}<td>{}<td>{}",
             text(kind),

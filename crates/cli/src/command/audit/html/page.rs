@@ -178,8 +178,20 @@ mod tests {
     #[test]
     fn every_marker_of_the_template_is_filled() {
         let parts = [
-            "title", "subtitle", "css", "js", "head", "first", "ways", "findings", "workloads", "rules",
-            "steps", "unchecked", "nodes", "data",
+            "title",
+            "subtitle",
+            "css",
+            "js",
+            "head",
+            "first",
+            "ways",
+            "findings",
+            "workloads",
+            "rules",
+            "steps",
+            "unchecked",
+            "nodes",
+            "data",
         ]
         .map(|name| (name, "<!--{".to_owned()));
         let page = filled(&parts);

@@ -1,10 +1,13 @@
 //! The rules with what they found, what the steps of paths mean, and what was not checked.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use portcullis_policy::audit::Why;
 use portcullis_policy::audit::findings::{Note, RULES, Rule};
 use portcullis_policy::audit::reach::STEPS;
 
 use super::content::{Audited, Content, Listed};
-use super::escape::{name, number, text};
+use super::escape::{marked, name, number, text};
 use super::findings::not_audited;
 use super::words::{object_html, severity};
 
@@ -20,8 +23,8 @@ pub(super) fn rules(content: &Content<'_>) -> String {
             rule.id,
             severity(rule.severity),
             text(rule.title),
-            text(rule.what),
-            text(rule.why),
+            marked(rule.what),
+            marked(rule.why),
             result(rule.id, audited, &findings, gaps.contains(rule.id))
         )
     };
@@ -77,13 +80,19 @@ pub(super) fn unchecked(content: &Content<'_>) -> String {
 }
 
 fn gaps(content: &Content<'_>) -> String {
-    let rows = content.incomplete.iter().map(|missing| {
+    // Findings and reach may lack the same.
+    let mut rules = BTreeMap::<(&str, Why, &str), BTreeSet<&str>>::new();
+    for missing in &content.incomplete {
+        rules.entry((&missing.input, missing.why, &missing.detail)).or_default().extend(&missing.rules);
+    }
+    let rows = rules.into_iter().map(|((input, why, detail), rules)| {
+        let rules: Vec<&str> = rules.into_iter().collect();
         format!(
             "<tr><th scope=row>{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
-            text(&missing.input),
-            missing.why.as_str(),
-            text(&missing.detail),
-            text(&missing.rules.join(" "))
+            text(input),
+            why.as_str().replace('-', " "),
+            text(detail),
+            text(&rules.join(" "))
         )
     });
     format!(

@@ -48,11 +48,8 @@ impl ReachMap {
         drop(edges);
         let (ways, of_nodes) = ways.into_sorted(&drawn.numbers);
         let nodes = sizes.into_iter().enumerate();
-        let nodes = nodes.map(|(place, (direct, size))| MapNode {
-            direct,
-            size,
-            way: of_nodes.get(&place).copied(),
-        });
+        let nodes =
+            nodes.map(|(place, (direct, size))| MapNode { direct, size, way: of_nodes.get(&place).copied() });
         Self {
             nodes: nodes.collect(),
             vertices: universe.into_vertices(),

@@ -39,7 +39,10 @@ impl Ways {
     }
 
     /// The ends, the sure and the most shared ones first; and for each node that has one, its place.
-    pub(super) fn into_sorted(self, numbers: &BTreeMap<GrantId, u32>) -> (Vec<MapWay>, BTreeMap<usize, usize>) {
+    pub(super) fn into_sorted(
+        self,
+        numbers: &BTreeMap<GrantId, u32>,
+    ) -> (Vec<MapWay>, BTreeMap<usize, usize>) {
         let mut sorted: Vec<(Key, Shared)> = self.0.into_iter().collect();
         // Stable: of ends that as many nodes share, the order of the keys is kept.
         sorted.sort_by_key(|((worth, ..), shared)| (*worth, std::cmp::Reverse(shared.nodes.len())));
