@@ -118,6 +118,7 @@ fn hostile_names_stay_text_au_166() {
     let html = std::fs::read_to_string(&page).unwrap();
     assert_eq!(html.matches("</script>").count(), 3, "the scripts of the page");
     check("hostile", &page, None);
+    check("printing", &page, None);
     check("without_scripts", &page, Some(&reach(&scratch, &state, &[])));
 }
 
