@@ -10,6 +10,7 @@ use serde_json::Value;
 
 /// The Debian package of each tool that is not in every installation.
 const PACKAGES: &[(&str, &str)] = &[
+    ("chromium", "chromium"),
     ("curl", "curl"),
     ("etcd", "etcd-server"),
     ("etcdctl", "etcd-client"),

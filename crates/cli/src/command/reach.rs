@@ -6,10 +6,13 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use portcullis_policy::audit::Incomplete;
-use portcullis_policy::audit::reach::{self, Asked, Closure, ClusterAdmin, NodeReach, Report, Wanted};
+use portcullis_policy::audit::reach::{
+    self, Asked, Closure, ClusterAdmin, NodeReach, ReachMap, Report, Wanted,
+};
 use portcullis_policy::engine::EngineConfig;
 use serde_json::Value;
 
+use super::audit::html::{self, Content};
 use crate::audit_source::{AuditSource, Reading, tell_missing};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
@@ -77,7 +80,8 @@ pub struct ReachArgs {
     #[arg(long, value_name = "TIME")]
     now: Option<String>,
 
-    /// The output format: a table with counts; a wide one, with the path to everything; or everything as JSON or YAML
+    /// The output format: a table with counts; a wide one, with the path to everything; everything as JSON or YAML; or a page for a
+    /// browser
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
 }
@@ -94,6 +98,7 @@ enum Output {
     Wide,
     Json,
     Yaml,
+    Html,
 }
 
 const EXAMPLES: &str = "\
@@ -102,6 +107,7 @@ Examples:
   portcullis reach --state cluster.json
   portcullis reach --state cluster.json --sort reach -o wide
   portcullis reach --state cluster.json --node node-1 -o json
+  portcullis reach --state cluster.json -o html > reach.html
   portcullis reach --state cluster.json --direct -o yaml";
 
 /// Runs the command.
@@ -109,6 +115,11 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid; nothing was written to standard output.
 pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
+    if args.output == Output::Html && (args.direct || !args.node.is_empty()) {
+        return Err(Failure::input(
+            "-o html: a page shows what all nodes reach in the end: leave out --direct and --node",
+        ));
+    }
     let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time::parse)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let source = AuditSource {
@@ -129,7 +140,13 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
         paths: if is_needed { args.paths } else { 0 },
     };
     let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
-    let mut report = reach::report(&state, &wanted, &Asked { is_expired: &is_expired });
+    let asked = Asked { is_expired: &is_expired };
+    let is_page = args.output == Output::Html;
+    let map = is_page.then(|| ReachMap::of(&state, &asked)).unwrap_or_default();
+    let mut report = match is_page {
+        true => Report { nodes: Vec::new(), incomplete: map.incomplete.clone() },
+        false => reach::report(&state, &wanted, &asked),
+    };
     unanswered(&mut report, incomplete);
     if args.sort == Order::Reach {
         report.nodes.sort_by_key(|node| std::cmp::Reverse(size(node)));
@@ -138,6 +155,10 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     match args.output {
         Output::Json => writeln!(out, "{:#}", value(&report))?,
         Output::Yaml => write!(out, "{}", yaml::block(&value(&report)))?,
+        Output::Html => {
+            let incomplete = report.incomplete.clone();
+            html::write(&mut out, &Content { map: &map, audited: None, incomplete })?;
+        }
         Output::Table | Output::Wide => {
             table::columns(&mut out, &rows(&report, args.output == Output::Wide))?;
         }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Graph;
+use super::reached::ReachedObject;
 use super::vertex::{Key, VertexId, VertexKind};
 use super::writer::Change;
 
@@ -19,22 +20,36 @@ impl Graph {
         let mut found = BTreeSet::new();
         for (namespace, name) in pods {
             // Anew for each pod, so that the writer never waits for all of them.
-            let links = Change::of(self);
-            let Some(pod) = links.find(&Key { kind: VertexKind::Pod, namespace, name }) else { continue };
-            let mut take = |id: VertexId| {
-                if let Some((_, namespace, name)) = links.key(id).filter(|(of, ..)| *of == kind) {
+            each_reference(&Change::of(self), namespace, name, |(of, namespace, name)| {
+                if of == kind {
                     found.insert((namespace, name));
                 }
-            };
-            take(pod.id);
-            for target in links.pod_targets_of(pod.id) {
-                take(*target);
-                for volume in links.volumes_of(links.links(*target)).as_slice() {
-                    take(*volume);
-                    links.volume_targets_of(*volume).iter().copied().for_each(&mut take);
-                }
-            }
+            });
         }
         found
+    }
+
+    /// What a pod refers to, directly or through a claim and its volume, and the pod itself; of every kind. A pod that is not bound
+    /// to a node refers to nothing. Costs as much as [`Graph::referred`].
+    pub fn references_of(&self, namespace: &str, name: &str) -> BTreeSet<ReachedObject> {
+        let mut found = BTreeSet::new();
+        each_reference(&Change::of(self), namespace, name, |object| {
+            found.insert(object);
+        });
+        found
+    }
+}
+
+/// Takes a pod and the objects to which it refers.
+fn each_reference(links: &Change<'_>, namespace: &str, name: &str, mut take: impl FnMut(ReachedObject)) {
+    let Some(pod) = links.find(&Key { kind: VertexKind::Pod, namespace, name }) else { return };
+    let mut take = |id: VertexId| links.key(id).map(&mut take).unwrap_or_default();
+    take(pod.id);
+    for target in links.pod_targets_of(pod.id) {
+        take(*target);
+        for volume in links.volumes_of(links.links(*target)).as_slice() {
+            take(*volume);
+            links.volume_targets_of(*volume).iter().copied().for_each(&mut take);
+        }
     }
 }

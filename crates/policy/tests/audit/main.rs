@@ -9,6 +9,7 @@
 )]
 
 mod findings;
+mod map;
 mod model;
 mod states;
 

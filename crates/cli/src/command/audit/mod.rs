@@ -4,9 +4,11 @@
 //! * `selection`: what of it is shown: rules, exclusions, a baseline
 //! * `print`, `sarif`: the forms of the answer
 //! * `fixes`: files for kubectl; `places`: files and lines of the evidence
+//! * `html`: the page, which `reach` writes too
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
 mod fixes;
+pub(super) mod html;
 mod kubelet_access;
 mod kubelets;
 mod logs;

@@ -16,16 +16,18 @@ pub(super) enum Form {
     Yaml,
     Name,
     Sarif,
+    Html,
 }
 
 /// The forms by name.
-const FORMS: [(&str, Form); 6] = [
+const FORMS: [(&str, Form); 7] = [
     ("table", Form::Table),
     ("wide", Form::Wide),
     ("json", Form::Json),
     ("yaml", Form::Yaml),
     ("name", Form::Name),
     ("sarif", Form::Sarif),
+    ("html", Form::Html),
 ];
 
 impl Form {

@@ -10,10 +10,11 @@ use jiff::tz::TimeZone;
 use portcullis_pki::sha256;
 use portcullis_policy::audit::Incomplete;
 use portcullis_policy::audit::findings::{self, Severity, Usage, Wanted};
-use portcullis_policy::audit::reach::Asked;
+use portcullis_policy::audit::reach::{Asked, ReachMap};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::certificate_requests::Pkcs10Reader;
 
+use super::html::{self, Audited, Content};
 use super::output::{self, Form, Output};
 use super::selection::{self, Selected};
 use super::{fixes, kubelets, logs, places, print, sarif};
@@ -99,7 +100,8 @@ pub(super) struct FindingsArgs {
     #[arg(long, value_name = "TIME")]
     now: Option<String>,
 
-    /// The form of the answer: table, wide, json, yaml, sarif, or name for the subjects alone. FORM=FILE writes to a file; repeatable
+    /// The form of the answer: table, wide, json, yaml, sarif, html for a page, or name for the subjects alone. FORM=FILE writes to a
+    /// file; repeatable
     #[arg(short, long, value_name = "FORM[=FILE]", default_value = "table")]
     output: Vec<Output>,
 }
@@ -135,6 +137,7 @@ Examples:
   kubectl get nodes,pods,serviceaccounts,clusterroles,clusterrolebindings,roles,rolebindings -A -o json > cluster.json
   portcullis audit --state cluster.json
   portcullis audit --state cluster.json --rule PC101,PC111 -o wide
+  portcullis audit --state cluster.json -o html=audit.html
   portcullis audit --state manifests/ --baseline known.json --fail-on high -o sarif=findings.sarif
   portcullis audit --state cluster.json --audit-log audit.log -o json
   portcullis audit kubelet-access --state cluster.json";
@@ -195,6 +198,8 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     if let Some(folder) = &args.fix_output {
         fixes::write(folder, &selected.report.findings)?;
     }
+    let has_page = args.output.iter().any(|output| output.form == Form::Html);
+    let map = has_page.then(|| ReachMap::of(&state, &wanted.asked)).unwrap_or_default();
     for output in &args.output {
         output.write(&|form, out| match form {
             Form::Table => print::table(out, &selected),
@@ -205,9 +210,18 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
             Form::Yaml => write!(out, "{}", selection::as_yaml(&selected)),
             Form::Name => print::names(out, &selected),
             Form::Sarif => writeln!(out, "{:#}", sarif::document(&selected)),
+            Form::Html => html::write(out, &page(&map, &selected, &args.rule)),
         })?;
     }
     Ok(ExitCode::from(u8::from(fails(args, &selected))))
+}
+
+/// What is on the page: reach lacks more than findings do.
+fn page<'a>(map: &'a ReachMap, selected: &'a Selected, rules: &'a [String]) -> Content<'a> {
+    let mut incomplete = map.incomplete.clone();
+    incomplete.extend(selected.report.incomplete.iter().cloned());
+    incomplete.sort();
+    Content { map, audited: Some(Audited { selected, rules }), incomplete }
 }
 
 /// Whether the exit code is 1 (AU-22, AU-132).

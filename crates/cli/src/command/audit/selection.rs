@@ -34,7 +34,7 @@ pub(super) struct Fixed {
 
 /// What is shown.
 #[derive(Debug, Serialize)]
-pub(super) struct Selected {
+pub(in crate::command) struct Selected {
     #[serde(flatten)]
     pub(super) report: Report,
     #[serde(skip_serializing_if = "Vec::is_empty")]

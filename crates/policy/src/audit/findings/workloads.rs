@@ -10,7 +10,7 @@ use super::severity::Severity;
 use super::standing::Standing;
 use crate::audit::Subject;
 use crate::audit::reach::{DirectReach, Vertex, VertexType};
-use crate::audit::state::{Access, Owner, PodFacts};
+use crate::audit::state::{Access, Owner, Owners, PodFacts};
 use crate::graph::VertexKind;
 
 /// Where kubelets usually look for static pods.
@@ -23,7 +23,7 @@ pub(super) struct Workloads<'a> {
     pub(super) direct: &'a DirectReach,
     /// The number of nodes that may reach a secret (PC123).
     pub(super) secret_nodes: usize,
-    owners: HashMap<(&'a str, &'a str, &'a str), &'a Owner>,
+    owners: Owners<'a>,
 }
 
 impl<'a> Workloads<'a> {
@@ -33,9 +33,7 @@ impl<'a> Workloads<'a> {
         direct: &'a DirectReach,
         secret_nodes: usize,
     ) -> Self {
-        let templates = standing.state.facts().templates.iter();
-        let owners =
-            templates.map(|t| ((t.kind, t.namespace.as_str(), t.name.as_str()), &t.controller)).collect();
+        let owners = Owners::new(&standing.state.facts().templates);
         Self { standing, kubelets, direct, secret_nodes, owners }
     }
 
@@ -73,14 +71,7 @@ impl<'a> Workloads<'a> {
 
     /// The workload at the end of the controllers; none without a controller (AU-70).
     fn workload(&self, namespace: &str, controller: &Owner) -> Option<String> {
-        let mut last = (!controller.is_none()).then_some(controller)?;
-        // A chain of owners is short; a circle of them must not be walked forever.
-        for _ in 0..MAX_OWNERS {
-            match self.owners.get(&(last.kind.as_str(), namespace, last.name.as_str())) {
-                Some(next) if !next.is_none() => last = next,
-                _ => break,
-            }
-        }
+        let last = self.owners.last(namespace, controller)?;
         Some(workload_name(&last.kind, namespace, &last.name))
     }
 
@@ -206,9 +197,6 @@ impl<'a> Workloads<'a> {
         }
     }
 }
-
-/// The number of controllers above a pod that are followed.
-const MAX_OWNERS: usize = 8;
 
 /// A pod or a template, and the workload that it belongs to.
 struct Place<'p> {

@@ -9,26 +9,33 @@
 mod closure;
 mod direct;
 mod edges;
+mod map;
+mod missing;
 mod report;
+mod steps;
 mod universe;
 mod worst;
 
 pub use self::closure::ClusterAdmin;
 pub use self::direct::DirectReach;
 pub use self::edges::Asked;
+pub use self::map::{
+    DirectCounts, MapEdge, MapGrant, MapNode, MapPod, MapStep, MapWay, MapWorkload, ReachMap, Target,
+};
 pub use self::report::{
     Closure, Counts, DirectLists, Names, NodeReach, Path, PathEdge, Pods, ReachSize, Report,
 };
 
 use self::closure::Search;
 use self::edges::Edges;
+use self::missing::missing;
 use self::report::Describe;
-pub(in crate::audit) use self::universe::{Universe, Vertex, VertexType};
+pub use self::steps::STEPS;
+pub(in crate::audit) use self::universe::Universe;
+pub use self::universe::{Vertex, VertexType};
 pub(in crate::audit) use self::worst::{Closures, Way};
 use super::rights::Grants;
-use super::state::{ItemKind, State};
-use super::{Incomplete, Why};
-use crate::objects::Kind;
+use super::state::State;
 
 /// How much of reach is wanted.
 #[derive(Clone, Debug, Default)]
@@ -80,54 +87,4 @@ pub fn report(state: &State, wanted: &Wanted, asked: &Asked<'_>) -> Report {
         });
     }
     report
-}
-
-/// What reach needs, and what it means if there is none. First what direct reach needs.
-const NEEDED: [(ItemKind, &str, &str); 9] = [
-    (ItemKind::Decided(Kind::Pod), "pods", "what nodes reach through pods is not known"),
-    (ItemKind::Decided(Kind::Node), "nodes", "nodes without pods are not listed, and taints are not known"),
-    (
-        ItemKind::Decided(Kind::PersistentVolume),
-        "persistentvolumes",
-        "what nodes reach through volumes is not known",
-    ),
-    (ItemKind::Decided(Kind::VolumeAttachment), "volumeattachments", "attached volumes are not listed"),
-    (ItemKind::Decided(Kind::ResourceSlice), "resourceslices", "slices of devices are not listed"),
-    (ItemKind::Decided(Kind::ClusterRole), "clusterroles", "the rights of service accounts are not known"),
-    (
-        ItemKind::Decided(Kind::ClusterRoleBinding),
-        "clusterrolebindings",
-        "the rights of service accounts are not known",
-    ),
-    (ItemKind::Decided(Kind::RoleBinding), "rolebindings", "rights in namespaces are not known"),
-    (ItemKind::Secret, "secrets", "which secrets hold tokens is not known"),
-];
-
-fn missing(state: &State, direct_alone: bool) -> Vec<Incomplete> {
-    let needed = NEEDED.iter().take(if direct_alone { 5 } else { NEEDED.len() });
-    let mut missing: Vec<Incomplete> =
-        needed.filter_map(|(kind, input, detail)| Some(lacking(input, state.lack(*kind)?, detail))).collect();
-    if !direct_alone && state.api_servers().servers().is_empty() {
-        missing.push(not_given(
-            "kube-apiserver-flags",
-            "restrictions that depend on its flags are taken for off",
-        ));
-    }
-    if !direct_alone && state.api_servers().release().is_none() {
-        missing.push(not_given("kube-apiserver-version", "what newer releases restrict is taken for open"));
-    }
-    missing.sort();
-    missing
-}
-
-fn lacking(input: &str, (why, of_source): (Why, &str), detail: &str) -> Incomplete {
-    let detail = match of_source {
-        "" => detail.to_owned(),
-        of_source => format!("{of_source}; {detail}"),
-    };
-    Incomplete { input: input.to_owned(), why, rules: vec!["reach"], detail }
-}
-
-fn not_given(input: &str, detail: &str) -> Incomplete {
-    lacking(input, (Why::NotGiven, ""), detail)
 }

@@ -12,7 +12,7 @@ use crate::identity::NODE_USER_PREFIX;
 
 /// The types of vertices, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::audit) enum VertexType {
+pub enum VertexType {
     /// The credential and the root of a machine.
     Node,
     /// Code in a pod.
@@ -38,8 +38,23 @@ pub(in crate::audit) enum VertexType {
 }
 
 impl VertexType {
+    /// All of them, in their order.
+    pub const ALL: [Self; 11] = [
+        Self::Node,
+        Self::Pod,
+        Self::Account,
+        Self::User,
+        Self::Group,
+        Self::Admin,
+        Self::Secret,
+        Self::ConfigMap,
+        Self::Claim,
+        Self::Volume,
+        Self::ResourceClaim,
+    ];
+
     /// The singular in lower case, as in subjects (AU-30).
-    pub(super) fn as_str(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Pod => "pod",
@@ -55,7 +70,7 @@ impl VertexType {
         }
     }
 
-    fn of(kind: VertexKind) -> Option<Self> {
+    pub(super) fn of(kind: VertexKind) -> Option<Self> {
         Some(match kind {
             VertexKind::ConfigMap => Self::ConfigMap,
             VertexKind::PersistentVolume => Self::Volume,
@@ -74,10 +89,13 @@ impl VertexType {
 
 /// A vertex: its type, namespace (empty where there is none) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::audit) struct Vertex {
-    pub(in crate::audit) kind: VertexType,
-    pub(in crate::audit) namespace: String,
-    pub(in crate::audit) name: String,
+pub struct Vertex {
+    /// The type.
+    pub kind: VertexType,
+    /// The namespace, or empty.
+    pub namespace: String,
+    /// The name; empty for admin.
+    pub name: String,
 }
 
 impl Vertex {
@@ -209,6 +227,11 @@ impl Universe {
 
     pub(super) fn len(&self) -> usize {
         self.vertices.len()
+    }
+
+    /// All vertices, in their order.
+    pub(super) fn into_vertices(self) -> Vec<Vertex> {
+        self.vertices
     }
 
     pub(super) fn get(&self, id: Id) -> Option<&Vertex> {

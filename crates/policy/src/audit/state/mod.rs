@@ -7,6 +7,7 @@ mod api_server;
 mod item;
 mod kubelet;
 mod listing;
+mod owners;
 mod pod;
 mod risk;
 mod views;
@@ -19,6 +20,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use self::item::Content;
 pub(super) use self::item::WORKLOADS;
+pub(super) use self::owners::Owners;
 use self::views::{CertificateRequestView, PodView, SecretView, Workload};
 use super::kubelet_access::Objects;
 use super::{Subject, Why};
