@@ -156,7 +156,7 @@ mod tests {
         assert!(rows.len() > 20, "no more are folded than it takes: {rows:?}");
         // Those that stay reach more than those that are folded; leading to admin is more than any number.
         let least = rows.iter().filter(|place| !place.is_multiple_of(10)).min().copied();
-        let expected = (1..100).filter(|place| !place.is_multiple_of(10) && Some(*place) >= least);
+        let expected = (1_usize..100).filter(|place| !place.is_multiple_of(10) && Some(*place) >= least);
         let kept: Vec<usize> = rows.iter().copied().filter(|place| !place.is_multiple_of(10)).collect();
         assert_eq!(kept, expected.collect::<Vec<usize>>());
         let folded = format!("the {} nodes with the least reach are folded", 100 - rows.len());
