@@ -142,7 +142,7 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
     let asked = Asked { is_expired: &is_expired };
     let is_page = args.output == Output::Html;
-    let map = is_page.then(|| ReachMap::of(&state, &asked)).unwrap_or_default();
+    let map = if is_page { ReachMap::of(&state, &asked) } else { ReachMap::default() };
     let mut report = match is_page {
         true => Report { nodes: Vec::new(), incomplete: map.incomplete.clone() },
         false => reach::report(&state, &wanted, &asked),

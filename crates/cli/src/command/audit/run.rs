@@ -199,7 +199,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
         fixes::write(folder, &selected.report.findings)?;
     }
     let has_page = args.output.iter().any(|output| output.form == Form::Html);
-    let map = has_page.then(|| ReachMap::of(&state, &wanted.asked)).unwrap_or_default();
+    let map = if has_page { ReachMap::of(&state, &wanted.asked) } else { ReachMap::default() };
     for output in &args.output {
         output.write(&|form, out| match form {
             Form::Table => print::table(out, &selected),
