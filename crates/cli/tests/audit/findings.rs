@@ -71,7 +71,7 @@ fn every_form_says_the_same_and_the_exit_code_is_that_of_the_worst_finding_au_13
     let names = audit(&state, &["-o", "name"]);
     assert_eq!(names.stdout, "daemonset/monitoring/agent\nserviceaccount/monitoring/agent\n");
     let wide = audit(&state, &["-o", "wide"]);
-    assert!(wide.stdout.contains("  -> clusterrole/a /rules/0: get nodes/proxy,nodes/metrics (core)\n"));
+    assert!(wide.stdout.contains("  -> clusterrole/a /rules/0: get nodes/proxy,nodes/metrics (core) ("));
     let json = document(&audit(&state, &["-o", "json"]));
     let files = Scratch::new();
     let yaml = files.write("answer.yaml", audit(&state, &["-o", "yaml"]).stdout);

@@ -33,12 +33,17 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the format by the extension of a file name, which may be compressed.
+    /// Returns the format by the extension of a file name, which may be compressed. Lines of JSON are objects only in archives,
+    /// where they are compressed: elsewhere they are reviews and logs.
     fn of_name(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
-            "json" | "jsonl" => Some(Self::Json),
+            "json" => Some(Self::Json),
             "yaml" | "yml" => Some(Self::Yaml),
-            "gz" => Self::of_name(path.file_stem()?.as_ref()),
+            "gz" => {
+                let inner = Path::new(path.file_stem()?);
+                let is_of_lines = inner.extension().is_some_and(|extension| extension == "jsonl");
+                if is_of_lines { Some(Self::Json) } else { Self::of_name(inner) }
+            }
             _ => None,
         }
     }
@@ -73,8 +78,8 @@ fn is_named(path: &Path) -> bool {
     Format::of_name(path).is_some() || is_flags(path)
 }
 
-/// Lists the files of the paths in reading order: a file itself, and for a directory every `.json`, `.jsonl`, `.yaml` and `.yml`
-/// file below it, compressed or not, sorted by name.
+/// Lists the files of the paths in reading order: a file itself, and for a directory every `.json`, `.yaml` and `.yml` file below
+/// it, compressed or not, and every `.jsonl.gz`, sorted by name.
 ///
 /// Symbolic links are followed, except back to a directory that is being read. Names that begin with two dots are
 /// skipped: a mounted volume keeps its versions there, and shows the current one under plain names.
