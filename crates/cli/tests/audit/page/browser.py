@@ -17,9 +17,10 @@ class Browser:
         self.profile = tempfile.mkdtemp(prefix="page-test-")
         self.process = subprocess.Popen(["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0", "--hide-scrollbars",
                                          "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-                                         f"--user-data-dir={self.profile}", *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                                         f"--user-data-dir={self.profile}", *flags, "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        env={**os.environ, "TMPDIR": self.profile})
         port = pathlib.Path(self.profile, "DevToolsActivePort")
-        for _ in range(200):
+        for _ in range(1200):
             if port.exists() and port.read_text().strip():
                 break
             time.sleep(0.05)

@@ -207,7 +207,10 @@ def keyboard(browser, url, _):
     check(page.run("location.hash").startswith(node + "?to=secret"), f"Enter leads to {page.run('location.hash')}")
     check(page.run("document.querySelectorAll('.chain.path > li').length") > 1, "there is no path to the match")
     page.run("history.back()")
-    wait(200)
+    for _ in range(100):
+        if page.run("location.hash") == node:
+            break
+        wait(100)
     check(page.run("location.hash") == node, "back does not lead to the path to admin")
     check(not page.problems(), f"console or requests: {page.problems()[:2]}")
 
