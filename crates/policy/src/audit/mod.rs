@@ -15,6 +15,7 @@
 pub mod diff;
 pub mod explain;
 pub mod findings;
+mod in_force;
 mod incomplete;
 pub mod inputs;
 pub mod kubelet_access;

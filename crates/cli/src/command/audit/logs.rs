@@ -13,11 +13,11 @@ use crate::terminal::plain;
 /// How many damaged lines are named.
 const NAMED: u64 = 20;
 
-/// Takes every event of the logs. Returns whether some could not be read: what they would have shown is not known.
+/// Takes every event of the logs. Lines that cannot be read are named, and noted: what they would have shown is not known.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn read(paths: &[PathBuf], usage: &mut Usage<'_>) -> Result<bool, Failure> {
+pub(super) fn read(paths: &[PathBuf], usage: &mut Usage<'_>) -> Result<(), Failure> {
     let logs = AuditLogs::find(paths)?;
     let mut progress = Progress::new("kilobytes of the audit log read");
     let mut damaged = 0_u64;
@@ -49,5 +49,8 @@ pub(super) fn read(paths: &[PathBuf], usage: &mut Usage<'_>) -> Result<bool, Fai
     if damaged > NAMED {
         eprintln!("warning: {} more lines cannot be read", damaged - NAMED);
     }
-    Ok(damaged > 0)
+    if damaged > 0 {
+        usage.note_damage();
+    }
+    Ok(())
 }

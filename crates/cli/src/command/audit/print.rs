@@ -83,14 +83,17 @@ pub(super) fn names(out: &mut dyn Write, selected: &Selected) -> io::Result<()> 
 /// How a fix is applied.
 fn how(fix: &Fix) -> &'static str {
     let has = |kind| fix.parts.iter().any(|part| part.kind == kind);
-    if fix.parts.iter().any(|part| part.self_check.is_some()) {
+    let is = |check| fix.parts.iter().any(|part| part.self_check == Some(check));
+    if is("failed") {
         "by hand: a patch was tried and was not enough"
     } else if has(FixKind::Manual) {
         "by hand"
     } else if has(FixKind::Config) {
         "configuration"
-    } else {
+    } else if is("passed") {
         "patch, tried in memory"
+    } else {
+        "patch"
     }
 }
 

@@ -142,7 +142,7 @@ Examples:
   portcullis audit --state cluster.json --audit-log audit.log -o json
   portcullis audit kubelet-access --state cluster.json";
 
-/// What depends on inputs that no rule names.
+/// What stands in place of rules for an input that no rule needs.
 const RULES: &str = "audit";
 /// The seconds of a day.
 const DAY: i64 = 24 * 60 * 60;
@@ -178,10 +178,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
         digest: &sha256,
     };
     let mut report = findings::report(&state, &wanted);
-    report
-        .incomplete
-        .extend(incomplete.into_iter().map(|missing| Incomplete { rules: vec![RULES], ..missing }));
-    report.incomplete.sort();
+    unanswered(&mut report.incomplete, incomplete);
     let today = now.to_zoned(TimeZone::UTC).date();
     let exclude = args.exclude.as_deref();
     let (mut selected, warnings) =
@@ -222,6 +219,22 @@ fn page<'a>(map: &'a ReachMap, selected: &'a Selected, rules: &'a [String]) -> C
     incomplete.extend(selected.report.incomplete.iter().cloned());
     incomplete.sort();
     Content { map, audited: Some(Audited { selected, rules }), incomplete }
+}
+
+/// Adds what a source could not give: in place of that it was not given, where a rule needs it.
+fn unanswered(known: &mut Vec<Incomplete>, incomplete: Vec<Incomplete>) {
+    for missing in incomplete {
+        let mut same = known.iter_mut().filter(|known| known.input == missing.input).peekable();
+        if same.peek().is_none() {
+            known.push(Incomplete { rules: vec![RULES], ..missing });
+            continue;
+        }
+        same.for_each(|known| {
+            known.why = missing.why;
+            known.detail = format!("{}; {}", missing.detail, known.detail);
+        });
+    }
+    known.sort();
 }
 
 /// Whether the exit code is 1 (AU-22, AU-132).

@@ -55,6 +55,16 @@ impl Found {
         self
     }
 
+    /// Whether it is only about what the default policy grants. No rule about permissions has findings of this severity of its own.
+    pub(super) fn is_built_in(&self) -> bool {
+        self.severity == Severity::Info && !self.grants.is_empty()
+    }
+
+    /// Whether an audit log is a part of the evidence.
+    pub(super) fn is_of_log(&self) -> bool {
+        self.evidence.iter().flatten().any(|evidence| evidence.object == AUDIT_LOG)
+    }
+
     /// A finding about a subject, without instances yet.
     pub(super) fn of_subject(id: &'static str, subject: &Subject) -> Self {
         Self {
@@ -71,8 +81,10 @@ impl Found {
     }
 }
 
+/// The object of evidence from an audit log.
+pub(super) const AUDIT_LOG: &str = "audit-log";
 /// The number of chains of evidence that are kept of a finding: a workload may have thousands of pods.
-const MAX_CHAINS: usize = 8;
+pub(super) const MAX_CHAINS: usize = 8;
 
 /// Findings by rule and subject: one for each (AU-39).
 #[derive(Debug, Default)]

@@ -105,10 +105,8 @@ fn anonymous_reaches_kubelets(standing: &Standing<'_>) -> bool {
             .any(|entry| entry == "*" || entry.starts_with("nodes/") || entry.starts_with("*/"));
         group_matches(rule, &core) && entries && !rule.verbs.is_empty()
     };
-    rbac.cluster_role_bindings().filter(|binding| binding.role_ref.kind == "ClusterRole").any(|binding| {
+    rbac.cluster_role_bindings().any(|binding| {
         Subject::all_of(binding).any(|subject| subject.means(&anonymous.name, &anonymous.groups))
-            && rbac
-                .cluster_role(&binding.role_ref.name)
-                .is_some_and(|role| rbac.rules_in_force(role).iter().any(reaches))
+            && rbac.role_of(binding).is_some_and(|role| standing.in_force.rules(role).any(reaches))
     })
 }

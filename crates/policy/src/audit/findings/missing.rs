@@ -1,5 +1,6 @@
 //! What findings need and the state lacks (AU-21 to AU-24): never a silent pass.
 
+use super::usage;
 use super::wanted::Wanted;
 use crate::audit::state::{ItemKind, State, WorkloadKind};
 use crate::audit::{Incomplete, Why};
@@ -151,13 +152,13 @@ pub(super) fn missing(state: &State, wanted: &Wanted<'_>, default_role: Option<&
     match wanted.usage {
         None => {
             let detail = "what is in use, and by whom, is not known";
-            lacks("audit-log", Why::NotGiven, &["PC107", "PC132", "PC133", "PC134"], detail);
+            lacks("audit-log", Why::NotGiven, &usage::ALL, detail);
         }
-        Some(usage) if !usage.covers(wanted.unused_after) => {
-            let detail = "the audit log is too short to tell what is not used";
-            lacks("audit-log", Why::Unresolved, &["PC134"], detail);
+        Some(usage) => {
+            for (why, rules, detail) in usage.lacks(wanted.unused_after) {
+                lacks("audit-log", why, rules, detail);
+            }
         }
-        Some(_) => {}
     }
     missing.sort();
     missing

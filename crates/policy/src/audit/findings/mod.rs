@@ -11,6 +11,7 @@ mod fix;
 mod found;
 mod kubelets;
 mod missing;
+mod names;
 mod nodes;
 mod notes;
 mod powers;
@@ -28,8 +29,9 @@ use serde::Serialize;
 pub use self::finding::{Evidence, Finding, Instance, ReachChange};
 pub use self::fix::{Fix, FixKind, FixPart};
 use self::fix::{Proven, Prover};
-use self::found::{All, Found};
+use self::found::{All, Found, MAX_CHAINS};
 pub use self::kubelets::Kubelets;
+use self::names::object;
 pub use self::notes::Note;
 pub use self::severity::Severity;
 use self::standing::Standing;
@@ -73,15 +75,15 @@ pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
         .filter_map(|((found, way), proven)| in_words(found, way, proven, &grants, wanted))
         .collect();
     findings.sort_by(|a, b| a.order().cmp(&b.order()));
-    let default_roles = notes::default_roles_missing(&standing);
-    let incomplete = missing::missing(state, wanted, default_roles.as_deref());
+    let default_role = notes::default_role_missing(&standing);
+    let incomplete = missing::missing(state, wanted, default_role.as_deref());
     Report { findings, incomplete, notes: notes::notes(&standing) }
 }
 
 fn find(standing: &Standing<'_>, direct: &DirectReach, wanted: &Wanted<'_>) -> Vec<Found> {
     let mut all = All::default();
     subjects::find(standing, wanted.all_subjects, wanted.include_built_in, &mut all);
-    nodes::find(standing, &standing.state.facts().rbac, &mut all);
+    nodes::find(standing, &standing.in_force, &mut all);
     control_plane::find(standing, wanted.asked.is_expired, &mut all);
     kubelets::find(standing, wanted.kubelets, &mut all);
     Workloads::new(standing, wanted.kubelets, direct, wanted.secret_nodes).find(&mut all);
@@ -114,12 +116,9 @@ fn in_words(
         );
     }
     evidence.extend(found.evidence.into_iter().flatten());
-    for grant in found.grants.iter().filter_map(|grant| grants.grant(*grant)) {
+    // All grants are listed; a few are enough to prove it.
+    for grant in found.grants.iter().take(MAX_CHAINS).filter_map(|grant| grants.grant(*grant)) {
         let (kind, namespace, name) = grant.binding;
-        let object = |kind: &str, namespace: &str, name: &str| match namespace {
-            "" => format!("{}/{name}", kind.to_lowercase()),
-            namespace => format!("{}/{namespace}/{name}", kind.to_lowercase()),
-        };
         let of_role = if grant.role.0 == "Role" { namespace } else { "" };
         evidence.push(Evidence::object(object(kind, namespace, name)));
         evidence.push(Evidence {

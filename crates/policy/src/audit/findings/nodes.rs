@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 
 use super::finding::{Evidence, Instance};
 use super::found::{All, Found};
+use super::names::{key, of_binding, of_role, scope};
 use super::severity::Severity;
 use super::standing::{Standing, is_of_nodes};
 use crate::audit::Subject;
-use crate::audit::kubelet_access::Objects;
+use crate::audit::in_force::InForce;
 use crate::audit::reach::Vertex;
 use crate::audit::rights::{Ask, Verbs, asks_of};
 use crate::node::NodeAuthorizer;
@@ -22,23 +23,19 @@ const KUBEADM_CONFIG: [&str; 2] = ["kubeadm-config", "kubelet-config"];
 /// The ClusterRole of nodes.
 const NODE_ROLE: &str = "system:node";
 
-pub(super) fn find(standing: &Standing<'_>, rbac: &Objects, all: &mut All) {
+pub(super) fn find(standing: &Standing<'_>, rbac: &InForce<'_>, all: &mut All) {
     let engine = standing.state.engine();
     let always = NodeAuthorizer::new(engine.graph().clone(), engine.gates());
-    for binding in rbac.cluster_role_bindings().chain(rbac.role_bindings()) {
-        let namespace = &binding.metadata.namespace;
-        let instance = match namespace.is_empty() {
-            true => Instance::Cluster,
-            false => Instance::Namespace(namespace.clone()),
-        };
+    for binding in rbac.objects.bindings() {
+        let instance = scope(&binding.metadata.namespace);
         let is_node_role = binding.role_ref.kind == "ClusterRole" && binding.role_ref.name == NODE_ROLE;
-        let role = role_of(rbac, binding);
+        let role = rbac.objects.role_of(binding);
         let subjects: BTreeSet<Subject> = Subject::all_of(binding).collect();
         for subject in &subjects {
             if !is_of_nodes(subject) {
                 // Every cluster has this role, whether the state has it or not.
                 if is_node_role {
-                    let evidence = Evidence::field(object(binding), "/roleRef/name", NODE_ROLE);
+                    let evidence = Evidence::field(of_binding(binding), "/roleRef/name", NODE_ROLE);
                     let (name, instance) = (subject.to_string(), instance.clone());
                     let found = Found::of_object("PC107", Severity::High, name, instance, evidence);
                     let bindings = BTreeSet::from([key(binding)]);
@@ -57,7 +54,7 @@ pub(super) fn find(standing: &Standing<'_>, rbac: &Objects, all: &mut All) {
 /// A role that a binding gives to nodes.
 struct Bound<'a> {
     standing: &'a Standing<'a>,
-    rbac: &'a Objects,
+    rbac: &'a InForce<'a>,
     binding: &'a Binding,
     role: &'a Role,
     subject: &'a Subject,
@@ -67,14 +64,14 @@ struct Bound<'a> {
 
 impl Bound<'_> {
     fn find(&self, all: &mut All) {
-        for rule in &self.rbac.rules_in_force(self.role) {
+        for rule in self.rbac.rules(self.role) {
             let evidence = || {
                 let words = format!("{} {}", rule.verbs.join(","), rule.resources.join(","));
                 let number = self.role.rules.iter().position(|stored| stored == rule);
                 let pointer = number.map(|number| format!("/rules/{number}"));
                 let of_role =
-                    Evidence { pointer, value: Some(words), ..Evidence::object(role_object(self.role)) };
-                vec![Evidence::object(object(self.binding)), of_role]
+                    Evidence { pointer, value: Some(words), ..Evidence::object(of_role(self.role)) };
+                vec![Evidence::object(of_binding(self.binding)), of_role]
             };
             let subject = self.subject.to_string();
             let found = |id, severity| Found {
@@ -170,34 +167,4 @@ fn is_kubeadm_config(name: &str) -> bool {
         || name
             .strip_prefix("kubelet-config-1.")
             .is_some_and(|minor| !minor.is_empty() && minor.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-/// The role of a binding; none if it grants nothing (RB-32, RB-33).
-fn role_of<'a>(rbac: &'a Objects, binding: &Binding) -> Option<&'a Role> {
-    let namespace = &binding.metadata.namespace;
-    match (binding.role_ref.kind.as_str(), namespace.is_empty()) {
-        ("ClusterRole", _) => rbac.cluster_role(&binding.role_ref.name),
-        ("Role", false) => rbac.role(namespace, &binding.role_ref.name),
-        _ => None,
-    }
-}
-
-fn key(binding: &Binding) -> (String, String) {
-    (binding.metadata.namespace.clone(), binding.metadata.name.clone())
-}
-
-/// `clusterrolebinding/NAME` or `rolebinding/NAMESPACE/NAME`.
-fn object(binding: &Binding) -> String {
-    match binding.metadata.namespace.as_str() {
-        "" => format!("clusterrolebinding/{}", binding.metadata.name),
-        namespace => format!("rolebinding/{namespace}/{}", binding.metadata.name),
-    }
-}
-
-/// `clusterrole/NAME` or `role/NAMESPACE/NAME`.
-pub(super) fn role_object(role: &Role) -> String {
-    match role.metadata.namespace.as_str() {
-        "" => format!("clusterrole/{}", role.metadata.name),
-        namespace => format!("role/{namespace}/{}", role.metadata.name),
-    }
 }

@@ -34,6 +34,8 @@ pub(super) struct StrongRoles {
     pub(super) everywhere: BTreeSet<String>,
     /// ClusterRoles and Roles, bound by a RoleBinding.
     pub(super) inside: BTreeSet<(Option<String>, String)>,
+    /// The names of the Roles among them.
+    pub(super) role_names: BTreeSet<String>,
 }
 
 /// The scope of a right.
@@ -127,7 +129,7 @@ pub(super) fn binds(rights: &Rights, strong: &StrongRoles) -> Vec<Hit> {
                 Instance::Namespace(namespace) => {
                     strong.inside.contains(&(Some(namespace.clone()), name.to_owned()))
                 }
-                _ => strong.inside.iter().any(|(namespace, strong)| namespace.is_some() && strong == name),
+                _ => strong.role_names.contains(name),
             };
             if is_named(&held.names, &inside) {
                 hits.push(Hit::critical(instance, [held.grant, write.grant]));

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::finding::{Evidence, Instance};
+use super::finding::Evidence;
 use super::found::{All, Found};
-use super::nodes::role_object;
+use super::names::{of_binding, of_role, scope};
 use super::severity::Severity;
 use super::standing::Standing;
 use crate::audit::Subject;
@@ -27,36 +27,22 @@ pub(super) fn find(standing: &Standing<'_>, all: &mut All) {
             if !rbac.sources(role, rule).is_empty() {
                 continue;
             }
-            let instance = instance(&role.metadata.namespace);
-            let evidence = Evidence::field(role_object(role), format!("/rules/{number}"), entry.as_str());
-            all.add(Found::of_object("PC136", Severity::Info, role_object(role), instance, evidence));
+            let instance = scope(&role.metadata.namespace);
+            let evidence = Evidence::field(of_role(role), format!("/rules/{number}"), entry.as_str());
+            all.add(Found::of_object("PC136", Severity::Info, of_role(role), instance, evidence));
         }
     }
     for binding in rbac.role_bindings() {
         let namespace = &binding.metadata.namespace;
         let name = (namespace.clone(), binding.metadata.name.clone());
-        let role = match binding.role_ref.kind.as_str() {
-            "ClusterRole" => rbac.cluster_role(&binding.role_ref.name),
-            "Role" => rbac.role(namespace, &binding.role_ref.name),
-            _ => None,
-        };
-        let Some(role) = role.filter(|_| !default.bindings.contains(&name)) else { continue };
-        let has_subjects = Subject::all_of(binding).next().is_some();
-        let of_nodes =
-            |rule: &PolicyRule| rule.resources.iter().find(|entry| entry.starts_with("nodes/")).cloned();
-        let rules = rbac.rules_in_force(role);
-        let Some(entry) = rules.iter().find_map(of_nodes).filter(|_| has_subjects) else { continue };
-        let subject = format!("rolebinding/{}/{}", name.0, name.1);
+        let role = rbac.role_of(binding).filter(|_| !default.bindings.contains(&name));
+        let Some(role) = role.filter(|_| Subject::all_of(binding).next().is_some()) else { continue };
+        let mut entries = standing.in_force.rules(role).flat_map(|rule| &rule.resources);
+        let Some(entry) = entries.find(|entry| entry.starts_with("nodes/")) else { continue };
+        let subject = of_binding(binding);
         let evidence =
-            vec![Evidence::object(subject.clone()), Evidence::field(role_object(role), "/rules", entry)];
-        all.add(Found::of_object("PC136", Severity::Info, subject, instance(namespace), evidence));
-    }
-}
-
-fn instance(namespace: &str) -> Instance {
-    match namespace {
-        "" => Instance::Cluster,
-        namespace => Instance::Namespace(namespace.to_owned()),
+            vec![Evidence::object(subject.clone()), Evidence::field(of_role(role), "/rules", entry.as_str())];
+        all.add(Found::of_object("PC136", Severity::Info, subject, scope(namespace), evidence));
     }
 }
 

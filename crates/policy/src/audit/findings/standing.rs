@@ -1,9 +1,11 @@
 //! Who is hosted, exposed and strong, and which namespaces are privileged (AU-34 to AU-38).
 
 use std::collections::{BTreeSet, HashSet};
+use std::rc::Rc;
 
 use super::powers::{StrongRoles, binds, escalates, proxies, signs_clients};
 use crate::audit::Subject;
+use crate::audit::in_force::InForce;
 use crate::audit::rights::{Ask, Grants, Rights, Verbs};
 use crate::audit::state::{Name, State};
 use crate::identity::{ACCOUNTS, ANONYMOUS, AUTHENTICATED, NODE_USER_PREFIX, NODES_GROUP, UNAUTHENTICATED};
@@ -12,6 +14,8 @@ use crate::identity::{ACCOUNTS, ANONYMOUS, AUTHENTICATED, NODE_USER_PREFIX, NODE
 pub(super) struct Standing<'a> {
     pub(super) state: &'a State,
     pub(super) grants: &'a Grants,
+    /// The rules of the roles of the state.
+    pub(super) in_force: Rc<InForce<'a>>,
     /// The accounts that something runs as.
     pub(super) hosted: BTreeSet<Subject>,
     /// Whether there is neither a pod nor a workload, so that every account that a binding names counts as hosted.
@@ -35,6 +39,7 @@ impl<'a> Standing<'a> {
         let mut standing = Self {
             state,
             grants,
+            in_force: Rc::new(InForce::new(&facts.rbac)),
             hosting: hosted.iter().filter_map(namespace).collect(),
             hosted,
             is_assumed: facts.pods.is_empty() && facts.templates.is_empty(),
@@ -57,6 +62,7 @@ impl<'a> Standing<'a> {
         let mut revised = Standing {
             state: self.state,
             grants,
+            in_force: Rc::clone(&self.in_force),
             hosted: self.hosted.clone(),
             is_assumed: self.is_assumed,
             strong_roles: self.strong_roles.clone(),
@@ -194,6 +200,7 @@ fn strong_roles(grants: &Grants) -> StrongRoles {
             // A ClusterRole is tried in one namespace: it means the same in all.
             let inside = grants.of_bindable(role, Some(namespace.unwrap_or_default()));
             if !strong.inside.contains(&key) && is_strong(&inside, &strong) {
+                found.role_names.extend(namespace.map(|_| name.to_owned()));
                 found.inside.insert(key);
             }
         }
@@ -202,5 +209,6 @@ fn strong_roles(grants: &Grants) -> StrongRoles {
         }
         strong.everywhere.extend(found.everywhere);
         strong.inside.extend(found.inside);
+        strong.role_names.extend(found.role_names);
     }
 }

@@ -7,11 +7,13 @@ use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;
 
 use super::finding::{Evidence, Instance};
-use super::found::{All, Found};
+use super::found::{AUDIT_LOG, All, Found};
+use super::names::{of_binding, of_role, scope};
 use super::severity::Severity;
-use crate::audit::Subject;
+use crate::audit::in_force::InForce;
 use crate::audit::reach::Vertex;
 use crate::audit::state::State;
+use crate::audit::{Subject, Why};
 use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 use crate::objects::rbac::{Binding, PolicyRule};
 use crate::rbac::rule_allows;
@@ -41,6 +43,20 @@ pub struct Usage<'a> {
     grants: HashMap<Subject, Vec<OwnGrant<'a>>>,
     first: Option<i64>,
     last: Option<i64>,
+    gaps: Gaps,
+}
+
+/// What logs did not show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Gaps {
+    /// Lines could not be read.
+    damaged: bool,
+    /// More names were seen than are kept.
+    names: bool,
+    /// Nodes wrote events, and the log has no bodies (PC132).
+    bodies: bool,
+    /// Nodes made requests, and the log does not say with which credential (PC107 c).
+    credentials: bool,
 }
 
 /// A rule that a binding gives to one account.
@@ -48,7 +64,8 @@ pub struct Usage<'a> {
 struct OwnGrant<'a> {
     binding: &'a Binding,
     role: String,
-    number: usize,
+    /// The index of the rule; none for one that the role is to aggregate.
+    number: Option<usize>,
     rule: PolicyRule,
     is_used: bool,
 }
@@ -59,24 +76,18 @@ impl<'a> Usage<'a> {
         let hosted = state.hosted_accounts();
         let mut grants = HashMap::<Subject, Vec<OwnGrant<'a>>>::new();
         let rbac = &state.facts().rbac;
-        for binding in rbac.cluster_role_bindings().chain(rbac.role_bindings()) {
-            let namespace = &binding.metadata.namespace;
-            let role = match (binding.role_ref.kind.as_str(), namespace.is_empty()) {
-                ("ClusterRole", _) => rbac.cluster_role(&binding.role_ref.name),
-                ("Role", false) => rbac.role(namespace, &binding.role_ref.name),
-                _ => None,
-            };
-            let Some(role) = role else { continue };
+        let in_force = InForce::new(rbac);
+        for binding in rbac.bindings() {
+            let Some(role) = rbac.role_of(binding) else { continue };
             let subjects: BTreeSet<Subject> = Subject::all_of(binding).collect();
             for subject in subjects.into_iter().filter(|subject| hosted.contains(subject)) {
-                let rules = rbac.rules_in_force(role).into_iter().enumerate();
-                let own = rules.map(|(number, rule)| OwnGrant {
+                let own = in_force.rules(role).enumerate().map(|(number, rule)| OwnGrant {
                     binding,
-                    role: super::nodes::role_object(role),
-                    number,
+                    role: of_role(role),
+                    number: (number < role.rules.len()).then_some(number),
                     // What no request shows is not known to be unused.
                     is_used: !rule.verbs.iter().any(|verb| SHOWN.contains(&verb.as_str())),
-                    rule,
+                    rule: rule.clone(),
                 });
                 grants.entry(subject).or_default().extend(own);
             }
@@ -90,7 +101,13 @@ impl<'a> Usage<'a> {
             grants,
             first: None,
             last: None,
+            gaps: Gaps::default(),
         }
+    }
+
+    /// Notes that a part of the logs could not be read.
+    pub fn note_damage(&mut self) {
+        self.gaps.damaged = true;
     }
 
     /// Takes one event.
@@ -104,7 +121,9 @@ impl<'a> Usage<'a> {
         let is_in_group = groups.iter().any(|group| group == NODES_GROUP);
         match node {
             Some(node) if is_in_group => self.take_of_node(node, event),
-            None if is_in_group => note(&mut self.strangers, name, || event.received().to_owned()),
+            None if is_in_group => {
+                self.gaps.names |= !note(&mut self.strangers, name, || event.received().to_owned());
+            }
             _ => self.take_of_account(name, event),
         }
     }
@@ -112,10 +131,11 @@ impl<'a> Usage<'a> {
     fn take_of_node(&mut self, node: &str, event: &AuditEvent<'_>) {
         let agent = event.user_agent();
         if !agent.is_empty() && !agent.starts_with("kubelet/") && !agent.starts_with("portcullis/") {
-            note(&mut self.agents, node, || agent.to_owned());
+            self.gaps.names |= !note(&mut self.agents, node, || agent.to_owned());
         }
-        if let (Some(credential), Some(source)) = (event.extra(CREDENTIAL_ID), event.source()) {
-            self.take_credential(node, credential, source);
+        match (event.extra(CREDENTIAL_ID), event.source()) {
+            (Some(credential), Some(source)) => self.take_credential(node, credential, source),
+            _ => self.gaps.credentials = true,
         }
         let user = User::default();
         let attributes = event.attributes(&user);
@@ -123,15 +143,22 @@ impl<'a> Usage<'a> {
         if attributes.resource.is_some_and(|request| request.resource == "events")
             && is_write
             && event.is_success()
-            && let Some(other) = event.request_object().and_then(|body| other_source(body, node))
         {
-            note(&mut self.events, node, || other);
+            match event.request_object() {
+                None => self.gaps.bodies = true,
+                Some(body) => {
+                    if let Some(other) = other_source(body, node) {
+                        self.gaps.names |= !note(&mut self.events, node, || other);
+                    }
+                }
+            }
         }
     }
 
     /// PC107 c: a credential that comes back after another one, from elsewhere, was used: two machines have the node's name.
     fn take_credential(&mut self, node: &str, credential: &str, source: &str) {
         if !self.credentials.contains_key(node) && self.credentials.len() >= MAX_SUBJECTS {
+            self.gaps.names = true;
             return;
         }
         let seen = self.credentials.entry(node.to_owned()).or_default();
@@ -144,9 +171,8 @@ impl<'a> Usage<'a> {
         };
         let is_other = last.0 != now.0 && last.1 != now.1;
         if is_other && seen.contains(&now) {
-            note(&mut self.shared, node, || {
-                format!("{} from {} and {} from {}", last.0, last.1, now.0, now.1)
-            });
+            let words = || format!("{} from {} and {} from {}", last.0, last.1, now.0, now.1);
+            self.gaps.names |= !note(&mut self.shared, node, words);
         }
         seen.retain(|pair| *pair != now);
         if seen.len() >= MAX_CREDENTIALS {
@@ -173,7 +199,7 @@ impl<'a> Usage<'a> {
     /// Adds the findings. Grants count as unused only if the log covers this many seconds (PC134).
     pub(super) fn find(&self, unused_after: i64, all: &mut All) {
         let node_user = |node: &String| format!("user/{NODE_USER_PREFIX}{node}");
-        let evidence = |pointer: &str, value: &String| Evidence::field("audit-log", pointer, value.clone());
+        let evidence = |pointer: &str, value: &String| Evidence::field(AUDIT_LOG, pointer, value.clone());
         for (name, received) in &self.strangers {
             let subject = Subject::of_user(name).to_string();
             let evidence = evidence("/requestReceivedTimestamp", received);
@@ -196,34 +222,60 @@ impl<'a> Usage<'a> {
         }
         for (subject, grants) in &self.grants {
             for grant in grants.iter().filter(|grant| !grant.is_used) {
-                let metadata = &grant.binding.metadata;
-                let (object, instance) = match metadata.namespace.as_str() {
-                    "" => (format!("clusterrolebinding/{}", metadata.name), Instance::Cluster),
-                    namespace => (
-                        format!("rolebinding/{namespace}/{}", metadata.name),
-                        Instance::Namespace(namespace.to_owned()),
-                    ),
-                };
                 let words = format!("{} {}", grant.rule.verbs.join(","), grant.rule.resources.join(","));
-                let rule = Evidence::field(grant.role.clone(), format!("/rules/{}", grant.number), words);
-                let evidence = vec![Evidence::object(object), rule];
+                let rule = Evidence {
+                    pointer: grant.number.map(|number| format!("/rules/{number}")),
+                    value: Some(words),
+                    ..Evidence::object(grant.role.clone())
+                };
+                let evidence = vec![Evidence::object(of_binding(grant.binding)), rule];
+                let instance = scope(&grant.binding.metadata.namespace);
                 let found = Found::of_object("PC134", Severity::Low, subject.to_string(), instance, evidence);
                 all.add(found.about(Vertex::of(subject)));
             }
         }
     }
 
-    /// Whether the log is long enough to tell what is not used (PC134).
-    pub(super) fn covers(&self, seconds: i64) -> bool {
-        self.last.zip(self.first).is_some_and(|(last, first)| last.saturating_sub(first) >= seconds)
+    /// What the logs do not show: why, the rules, and the same for people (AU-21).
+    pub(super) fn lacks(&self, unused_after: i64) -> Vec<(Why, &'static [&'static str], &'static str)> {
+        let is_long =
+            self.last.zip(self.first).is_some_and(|(last, first)| last.saturating_sub(first) >= unused_after);
+        let lacks: [(bool, Why, &[&str], &str); 5] = [
+            (self.gaps.damaged, Why::Undecodable, &ALL, "lines of the audit log cannot be read"),
+            (self.gaps.names, Why::Unresolved, &OF_NODES, "the audit log has more names than are kept"),
+            (
+                self.gaps.bodies,
+                Why::Unresolved,
+                &["PC132"],
+                "nodes wrote events, and the audit log has no bodies of them",
+            ),
+            (
+                self.gaps.credentials,
+                Why::Unresolved,
+                &["PC107"],
+                "the audit log does not say of every request of a node with which credential and from where it came",
+            ),
+            (!is_long, Why::Unresolved, &["PC134"], "the audit log is too short to tell what is not used"),
+        ];
+        let found = lacks.into_iter().filter(|(is_lacking, ..)| *is_lacking);
+        found.map(|(_, why, rules, detail)| (why, rules, detail)).collect()
     }
 }
 
-/// Keeps the first thing that was seen of a name.
-fn note(seen: &mut BTreeMap<String, String>, name: &str, value: impl FnOnce() -> String) {
-    if !seen.contains_key(name) && seen.len() < MAX_SUBJECTS {
+/// The rules about audit logs, and those about nodes in them.
+pub(super) const ALL: [&str; 4] = ["PC107", "PC132", "PC133", "PC134"];
+const OF_NODES: [&str; 3] = ["PC107", "PC132", "PC133"];
+
+/// Keeps the first thing that was seen of a name. Returns whether there was room.
+fn note(seen: &mut BTreeMap<String, String>, name: &str, value: impl FnOnce() -> String) -> bool {
+    if seen.contains_key(name) {
+        return true;
+    }
+    let has_room = seen.len() < MAX_SUBJECTS;
+    if has_room {
         seen.insert(name.to_owned(), value());
     }
+    has_room
 }
 
 /// The source that an Event names, its host or what reports it, if it is another than the node.

@@ -79,6 +79,22 @@ impl Objects {
         }
     }
 
+    /// The role of a binding; none if it grants nothing, because there is no such role (RB-32, RB-33).
+    pub(in crate::audit) fn role_of(&self, binding: &Binding) -> Option<&Role> {
+        let namespace = binding.metadata.namespace.as_str();
+        match (binding.role_ref.kind.as_str(), namespace) {
+            ("ClusterRole", _) => self.cluster_role(&binding.role_ref.name),
+            ("Role", "") => None,
+            ("Role", namespace) => self.role(namespace, &binding.role_ref.name),
+            _ => None,
+        }
+    }
+
+    /// The bindings: first ClusterRoleBindings, then RoleBindings, each sorted.
+    pub(in crate::audit) fn bindings(&self) -> impl Iterator<Item = &Binding> {
+        self.cluster_role_bindings().chain(self.role_bindings())
+    }
+
     /// A binding; a ClusterRoleBinding without a namespace.
     pub(in crate::audit) fn binding(&self, namespace: &str, name: &str) -> Option<&Binding> {
         match namespace {
@@ -183,20 +199,6 @@ impl Objects {
             role.rules.extend(held);
         }
         (roles.into_iter().map(|role| (role.metadata.name.clone(), role)).collect(), notes)
-    }
-
-    /// The rules of a role: those stored, then those that an aggregated ClusterRole is to collect (AU-25).
-    pub(in crate::audit) fn rules_in_force(&self, role: &Role) -> Vec<PolicyRule> {
-        let mut rules = role.rules.clone();
-        if role.is_aggregated() {
-            let mut roles: Vec<Role> = self.cluster_roles.values().cloned().collect();
-            let _ = aggregation::aggregate(&mut roles);
-            let all = roles.into_iter().find(|other| other.metadata.name == role.metadata.name);
-            let pending =
-                all.into_iter().flat_map(|role| role.rules).filter(|rule| !role.rules.contains(rule));
-            rules.extend(pending);
-        }
-        rules
     }
 
     fn grants(&self, binding: &Binding, role: &Role) -> Vec<Grant> {

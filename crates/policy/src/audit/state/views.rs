@@ -1,6 +1,7 @@
 //! The fields of objects that the audit reads and decisions do not.
 
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, Visitor};
@@ -243,12 +244,11 @@ impl<P> WorkloadSpec<P> {
 pub(super) struct ConfigMapView<'a> {
     #[serde(deserialize_with = "or_default")]
     pub(super) metadata: Metadata<'a>,
-    #[serde(deserialize_with = "or_default")]
     pub(super) data: KubeletEntry<'a>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, bound(deserialize = "'de: 'a"))]
+/// The entry of a ConfigMap with the configuration of kubelets; empty where absent.
+#[derive(Clone, Debug, Default)]
 pub(super) struct KubeletEntry<'a> {
     pub(super) kubelet: Text<'a>,
 }
@@ -319,43 +319,67 @@ pub(super) struct TokenEntries<'a> {
     pub(super) groups: Text<'a>,
 }
 
+/// Some entries of a map of strings. The parser skips the others: no value reaches memory that outlives the file.
+trait Entries<'a>: Default {
+    /// The place of an entry; none if it is not read.
+    fn entry(&mut self, key: &str) -> Option<&mut Text<'a>>;
+}
+
+impl<'a> Entries<'a> for TokenEntries<'a> {
+    fn entry(&mut self, key: &str) -> Option<&mut Text<'a>> {
+        match key {
+            "expiration" => Some(&mut self.expiration),
+            "usage-bootstrap-authentication" => Some(&mut self.usage_authentication),
+            "auth-extra-groups" => Some(&mut self.groups),
+            _ => None,
+        }
+    }
+}
+
+impl<'a> Entries<'a> for KubeletEntry<'a> {
+    fn entry(&mut self, key: &str) -> Option<&mut Text<'a>> {
+        (key == "kubelet").then_some(&mut self.kubelet)
+    }
+}
+
 impl<'de: 'a, 'a> Deserialize<'de> for TokenEntries<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Entries;
-        impl<'de> Visitor<'de> for Entries {
-            type Value = TokenEntries<'de>;
+        deserializer.deserialize_any(EntriesVisitor::<TokenEntries<'de>>(PhantomData))
+    }
+}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a map of strings")
-            }
+impl<'de: 'a, 'a> Deserialize<'de> for KubeletEntry<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(EntriesVisitor::<KubeletEntry<'de>>(PhantomData))
+    }
+}
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut entries = TokenEntries::default();
-                while let Some(key) = map.next_key::<Text<'de>>()? {
-                    let entry = match &*key {
-                        "expiration" => &mut entries.expiration,
-                        "usage-bootstrap-authentication" => &mut entries.usage_authentication,
-                        "auth-extra-groups" => &mut entries.groups,
-                        // Skipped by the parser: no value of a secret reaches memory that outlives the file.
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    *entry = map.next_value::<Text<'de>>()?;
-                }
-                Ok(entries)
-            }
+struct EntriesVisitor<T>(PhantomData<T>);
 
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(TokenEntries::default())
-            }
+impl<'de, T: Entries<'de>> Visitor<'de> for EntriesVisitor<T> {
+    type Value = T;
 
-            // The usual error would quote the text, which may be a secret.
-            fn visit_str<E: Error>(self, _: &str) -> Result<Self::Value, E> {
-                Err(E::custom("invalid type: a string, expected a map of strings"))
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of strings")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<T, A::Error> {
+        let mut entries = T::default();
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match entries.entry(&key) {
+                Some(entry) => *entry = map.next_value::<Text<'de>>()?,
+                None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        deserializer.deserialize_any(Entries)
+        Ok(entries)
+    }
+
+    fn visit_unit<E>(self) -> Result<T, E> {
+        Ok(T::default())
+    }
+
+    // The usual error would quote the text, which may be a secret.
+    fn visit_str<E: Error>(self, _: &str) -> Result<T, E> {
+        Err(E::custom("invalid type: a string, expected a map of strings"))
     }
 }

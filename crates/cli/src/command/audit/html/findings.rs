@@ -145,7 +145,7 @@ fn grant(grant: &Value) -> String {
 
 fn fix(part: &FixPart) -> String {
     let mut out = format!("<p>{}</p>", marked(&part.text));
-    if part.self_check.is_some() {
+    if part.self_check == Some("failed") {
         out.push_str(
             "<p class=note>The check of this fix failed. It is described for a person and is not a patch.</p>",
         );

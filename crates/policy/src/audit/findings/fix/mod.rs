@@ -1,7 +1,8 @@
 //! Fixes (section 7 of the audit's rules): what to change so that a finding is gone.
 //!
-//! No fix is printed as a patch that was not tried: it is applied to the objects in memory, and must end its finding, add none, and
-//! widen nobody's reach (AU-85). What cannot be shown is text for people, not a patch.
+//! A change of permissions is printed as a patch only after it was tried: it is applied to the objects in memory, and must end its
+//! finding, add none, and widen nobody's reach (AU-85). A patch of a workload only takes settings away, from the only object that has
+//! them. What cannot be shown is text for people, not a patch.
 
 mod change;
 mod cut;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::change::{Change, Key};
 use super::cut::{Cut, Remains, cut};
 use crate::audit::Subject;
+use crate::audit::in_force::InForce;
 use crate::audit::kubelet_access::Objects;
 use crate::audit::rights::{Ask, Grants, Verbs};
 use crate::audit::state::WORKLOADS;
@@ -76,6 +77,7 @@ pub(super) fn take_from(
     hash: &dyn Fn(&str) -> String,
 ) -> Plan {
     let mut plan = Plan::default();
+    let in_force = InForce::new(objects);
     // The bindings of each role, so that a role is changed once.
     let mut by_role = BTreeMap::<Key, Vec<&Binding>>::new();
     for (namespace, name) in bindings {
@@ -86,7 +88,7 @@ pub(super) fn take_from(
     }
     for (key, bindings) in by_role {
         let Some(role) = role_of(objects, &key) else { continue };
-        let rules = objects.rules_in_force(role);
+        let rules: Vec<PolicyRule> = in_force.rules(role).cloned().collect();
         let (kept, has_lost_wildcard) = remaining(&rules, cuts);
         if kept == rules {
             continue;

@@ -11,14 +11,15 @@ use super::super::standing::{Standing, is_of_nodes};
 use super::super::subjects::{self, Parents};
 use super::super::table::rule;
 use super::super::wanted::Wanted;
-use super::super::workloads::Workloads;
+use super::super::workloads::{Daemon, Place, Workloads, daemons, find_daemons, find_shared_nodes};
 use super::change::{Change, Key, target};
 use super::part::{Fix, FixKind, FixPart};
 use super::plan::{self, Plan};
 use super::workload;
 use crate::audit::Subject;
+use crate::audit::in_force::InForce;
 use crate::audit::kubelet_access::Objects;
-use crate::audit::reach::{Closures, DirectReach, ReachSize, Way};
+use crate::audit::reach::{Closures, DirectReach, ReachSize, Vertex, Way};
 use crate::audit::rights::Grants;
 
 /// How often a plan is widened by what the finding still rests on.
@@ -33,12 +34,14 @@ pub(in crate::audit::findings) struct Proven {
 /// See the module.
 pub(in crate::audit::findings) struct Prover<'a> {
     standing: &'a Standing<'a>,
-    direct: &'a DirectReach,
     wanted: &'a Wanted<'a>,
     /// The findings before any fix, by rule and subject.
     before: HashMap<(&'static str, &'a str), &'a Found>,
     objects: Objects,
     closures: Closures<'a>,
+    /// The pods and templates that a rule may be about, by workload.
+    places: HashMap<String, Vec<Place<'a>>>,
+    daemons: Vec<Daemon>,
 }
 
 /// The state after a fix.
@@ -56,8 +59,13 @@ impl<'a> Prover<'a> {
         wanted: &'a Wanted<'a>,
     ) -> Self {
         let before = found.iter().map(|found| ((found.id, found.subject.as_str()), found)).collect();
-        let objects = standing.state.facts().rbac.clone();
-        Self { standing, direct, wanted, before, objects, closures }
+        let facts = standing.state.facts();
+        let mut places = HashMap::<String, Vec<Place<'a>>>::new();
+        for place in Workloads::new(standing, wanted.kubelets, direct, wanted.secret_nodes).places() {
+            places.entry(place.subject.clone()).or_default().push(place);
+        }
+        let (objects, daemons) = (facts.rbac.clone(), daemons(facts));
+        Self { standing, wanted, before, objects, closures, places, daemons }
     }
 
     /// The fix of a finding.
@@ -67,10 +75,15 @@ impl<'a> Prover<'a> {
             fix: Fix { parts: vec![FixPart::manual(text, check)] },
             after: None,
         };
+        // What the default policy grants is not to be taken away (AU-33).
+        if found.is_built_in() {
+            return manual("The default policy of Kubernetes grants it: change nothing.".to_owned(), None);
+        }
         match found.id {
             "PC103" | "PC104" => return Proven { fix: of_kubelet(found, &text), after: None },
             "PC121" | "PC122" => {
-                let parts = workload::fix(self.standing.state, found.id, &found.subject, &text);
+                let places = self.places.get(&found.subject).map(Vec::as_slice).unwrap_or_default();
+                let parts = workload::fix(found.id, places, &text);
                 return parts
                     .map_or_else(|| manual(text, None), |parts| Proven { fix: Fix { parts }, after: None });
             }
@@ -123,10 +136,11 @@ impl<'a> Prover<'a> {
             let digest = (self.wanted.digest)(text.as_bytes());
             digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>()
         };
-        let subject = found.about.as_ref().and_then(crate::audit::reach::Vertex::subject);
+        let subject = found.about.as_ref().and_then(Vertex::subject);
         match found.id {
+            // What a log shows does not end with a binding.
+            "PC107" if found.is_of_log() => None,
             "PC105" | "PC107" | "PC125" if !found.bindings.is_empty() => {
-                let subject = found.about.as_ref().and_then(crate::audit::reach::Vertex::subject);
                 let subject = subject.or_else(|| subject_of(&found.subject))?;
                 Some(plan::remove_from(&subject, &found.bindings, &self.objects))
             }
@@ -143,11 +157,8 @@ impl<'a> Prover<'a> {
                 let cuts = plan::cuts(id);
                 let bindings = self.bindings_of(found, so_far);
                 let grants = &self.standing.grants;
-                (!cuts.is_empty())
-                    .then(|| {
-                        plan::take_from(&subject?, &bindings, &cuts, &self.objects, grants, &digest).into()
-                    })
-                    .flatten()
+                let subject = subject.filter(|_| !cuts.is_empty())?;
+                Some(plan::take_from(&subject, &bindings, &cuts, &self.objects, grants, &digest))
             }
         }
     }
@@ -237,13 +248,13 @@ impl<'a> Prover<'a> {
         for subject in subjects {
             subjects::find_of(standing, subject, all_subjects, &mut parents, &mut all);
         }
-        let workloads = Workloads::new(standing, self.wanted.kubelets, self.direct, self.wanted.secret_nodes);
-        workloads.find_daemons(&mut all);
+        let touched = |daemon: &&Daemon| has_group || after.touched.contains(&daemon.account);
+        find_daemons(standing, self.daemons.iter().filter(touched), &mut all);
         if standing.strong_accounts != self.standing.strong_accounts {
-            workloads.find_shared_nodes(&mut all);
+            find_shared_nodes(standing, &mut all);
         }
         if !found.bindings.is_empty() || after.touched.iter().any(is_of_nodes) {
-            nodes::find(standing, &self.objects, &mut all);
+            nodes::find(standing, &InForce::new(&self.objects), &mut all);
         }
         if found.id == "PC114" || after.touched.iter().any(is_bootstrapper) {
             find_bootstrap_tokens(standing, self.wanted.asked.is_expired, &mut all);
@@ -269,7 +280,7 @@ fn part(change: &Change, text: String) -> FixPart {
         patch,
         manifest: change.manifest(),
         text,
-        self_check: None,
+        self_check: Some("passed"),
     }
 }
 

@@ -2,64 +2,41 @@
 
 use serde_json::{Value, json};
 
+use super::super::workloads::Place;
 use super::change::target;
 use super::part::{FixKind, FixPart};
-use crate::audit::state::{Access, PodFacts, RiskKind, State, Template, WORKLOADS};
+use crate::audit::state::{Access, RiskKind, WORKLOADS};
 
-/// The patches that end a finding about a workload: of its template, or of a pod that belongs to none. None if a patch cannot end it:
-/// a mount would have to go, or pods are there that only a roll-out replaces.
-pub(super) fn fix(state: &State, id: &str, subject: &str, text: &str) -> Option<Vec<FixPart>> {
-    let mut words = subject.splitn(3, '/');
-    let (kind, namespace, name) = (words.next()?, words.next()?, words.next()?);
-    let facts = state.facts();
-    let is_pod = |pod: &&PodFacts| pod.namespace == namespace && pod.name == name && !pod.is_mirror;
-    let is_template = |template: &&Template| {
-        template.namespace == namespace && template.name == name && template.kind.to_lowercase() == kind
+/// The patch that ends a finding about a workload. Of all its pods and templates exactly one must have the setting, so that without it
+/// the finding is gone; a patch only takes settings away. None if there are more, as pods that only a roll-out replaces, or if a mount
+/// would have to go.
+pub(super) fn fix(id: &str, places: &[Place<'_>], text: &str) -> Option<Vec<FixPart>> {
+    let has_it = |place: &&Place<'_>| match id {
+        "PC121" => !place.access.risks.is_empty(),
+        _ => place.writes_static_pods().next().is_some(),
     };
-    let (access, object, spec) = if kind == "pod" {
-        let pod = facts.pods.iter().find(is_pod)?;
-        let object = target("v1", "Pod", &(namespace.to_owned(), name.to_owned()));
-        (&pod.access, object, "/spec")
-    } else {
-        let template = facts.templates.iter().find(is_template)?;
-        let (_, group, kind, _) = WORKLOADS.iter().find(|row| row.2 == template.kind)?;
-        let version = if group.is_empty() { "v1".to_owned() } else { format!("{group}/v1") };
-        let object = target(&version, kind, &(namespace.to_owned(), name.to_owned()));
-        let spec =
-            if *kind == "CronJob" { "/spec/jobTemplate/spec/template/spec" } else { "/spec/template/spec" };
-        let has_pods = facts
-            .pods
-            .iter()
-            .any(|pod| pod.namespace == namespace && !pod.controller.is_none() && pod.access.is_risky());
-        if has_pods
-            || facts
-                .templates
-                .iter()
-                .any(|other| other.controller.name == name && other.namespace == namespace)
-        {
-            return None;
-        }
-        (&template.access, object, spec)
+    let mut with_it = places.iter().filter(has_it);
+    let place = with_it.next().filter(|_| with_it.next().is_none())?;
+    let version = match place.kind {
+        "Pod" => "v1".to_owned(),
+        kind => match WORKLOADS.iter().find(|row| row.2 == kind)?.1 {
+            "" => "v1".to_owned(),
+            group => format!("{group}/v1"),
+        },
     };
     let patch = match id {
-        "PC121" => without_risks(access, spec)?,
-        _ => read_only(access, spec),
+        "PC121" => without_risks(place.access, place.spec())?,
+        _ => read_only(place),
     };
     Some(vec![FixPart {
         kind: FixKind::Patch,
-        target: Some(object),
+        target: Some(target(&version, place.kind, &(place.namespace.to_owned(), place.name.to_owned()))),
         patch_type: Some("json"),
         patch: Some(Value::Array(patch)),
         manifest: None,
         text: text.to_owned(),
         self_check: None,
     }])
-}
-
-impl Access {
-    fn is_risky(&self) -> bool {
-        !self.risks.is_empty() || !self.writable.is_empty()
-    }
 }
 
 /// The operations that end all risks; none if a mount would have to go.
@@ -86,9 +63,10 @@ fn without_risks(access: &Access, spec: &str) -> Option<Vec<Value>> {
     Some(operations)
 }
 
-/// The operations that make all mounts of the node's directories read-only.
-fn read_only(access: &Access, spec: &str) -> Vec<Value> {
-    let mounts = access.writable.iter();
+/// The operations that make the mounts of the directory of static pods read-only.
+fn read_only(place: &Place<'_>) -> Vec<Value> {
+    let spec = place.spec();
+    let mounts = place.writes_static_pods();
     mounts
         .map(|mount| json!({"op": "add", "path": format!("{spec}{}/readOnly", mount.pointer), "value": true}))
         .collect()
