@@ -292,6 +292,85 @@ spec:
     }
 }
 
+/// AU-22: what a log does not show is not called clean.
+#[test]
+fn what_a_log_does_not_show_is_incomplete_au_22() {
+    let scratch = Scratch::new();
+    let state = state_of(&scratch, "evidence");
+    let whole = recorded::text("audit/findings/evidence/audit.jsonl");
+    let without_bodies: String = whole
+        .lines()
+        .map(|line| {
+            let mut event: Value = serde_json::from_str(line).unwrap();
+            event.as_object_mut().unwrap().remove("requestObject");
+            format!("{event}\n")
+        })
+        .collect();
+    let damaged = format!("{whole}\n{{\"kind\": \"Event\"\n");
+    let short = format!("{}\n", whole.lines().next().unwrap());
+    let files = Scratch::new();
+    let missing = |text: &str| -> BTreeSet<(String, String)> {
+        let log = files.write("audit.log", text);
+        let run = audit(&state, &["-o", "json", "--fail-on", "none", "--audit-log", log.to_str().unwrap()]);
+        let answer = document(&run);
+        let of_log =
+            answer["incomplete"].as_array().unwrap().iter().filter(|missing| missing["input"] == "audit-log");
+        of_log
+            .flat_map(|missing| {
+                let rules = missing["rules"].as_array().unwrap().iter();
+                rules.map(|rule| {
+                    (missing["why"].as_str().unwrap().to_owned(), rule.as_str().unwrap().to_owned())
+                })
+            })
+            .collect()
+    };
+    let entry = |why: &str, rule: &str| (why.to_owned(), rule.to_owned());
+    // No event of this log says with which credential a node made its request.
+    assert_eq!(missing(&whole), BTreeSet::from([entry("unresolved", "PC107")]));
+    assert!(missing(&without_bodies).contains(&entry("unresolved", "PC132")));
+    assert!(missing(&short).contains(&entry("unresolved", "PC134")));
+    let all = ["PC107", "PC132", "PC133", "PC134"].map(|rule| entry("undecodable", rule));
+    assert!(missing(&damaged).is_superset(&BTreeSet::from(all)));
+}
+
+/// A fix of PC122 changes the mount that writes static pods, and no other.
+#[test]
+fn only_the_mount_of_static_pods_becomes_read_only_au_83() {
+    let scratch = Scratch::new();
+    let state = scratch.write(
+        "state.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\nspec:\n  containers:\n  - name: main\n    volumeMounts:\n    \
+         - {name: logs, mountPath: /logs}\n    - {name: pods, mountPath: /pods}\n  volumes:\n  \
+         - {name: logs, hostPath: {path: /var/log}}\n  - {name: pods, hostPath: {path: /srv/pods}}\n",
+    );
+    let config = scratch.path().join("config");
+    std::fs::create_dir(&config).unwrap();
+    let config = config.join("n1.yaml");
+    std::fs::write(&config, "kind: KubeletConfiguration\nstaticPodPath: /srv/pods\n").unwrap();
+    let pod = std::fs::read_to_string(&state).unwrap().replace("spec:", "spec:\n  nodeName: n1");
+    std::fs::write(&state, pod).unwrap();
+    let flag = format!("n1={}", config.display());
+    let answer = document(&audit(&state, &["-o", "json", "--kubelet-config", &flag]));
+    let findings = answer["findings"].as_array().unwrap();
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0]["id"], "PC122");
+    let patch = json!([{"op": "add", "path": "/spec/containers/0/volumeMounts/1/readOnly", "value": true}]);
+    assert_eq!(findings[0]["fix"]["patch"], patch);
+}
+
+/// AU-13: the error of a ConfigMap that is none does not quote it.
+#[test]
+fn the_error_of_a_damaged_config_map_does_not_quote_it_au_13() {
+    let scratch = Scratch::new();
+    let state = scratch.write(
+        "state.yaml",
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m, namespace: a}\ndata: hunter2\n",
+    );
+    let run = audit(&state, &[]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("data") && !run.stderr.contains("hunter2"), "{}", run.stderr);
+}
+
 /// AU-167
 #[test]
 fn the_default_policy_and_nothing_have_no_finding() {
@@ -308,4 +387,7 @@ fn the_default_policy_and_nothing_have_no_finding() {
     let severities: BTreeSet<String> =
         built_in["findings"].as_array().unwrap().iter().map(|f| f["severity"].to_string()).collect();
     assert_eq!(severities, BTreeSet::from(["\"info\"".to_owned()]));
+    // What Kubernetes needs is not to be taken away.
+    let kinds = built_in["findings"].as_array().unwrap().iter().map(|finding| finding["fix"]["kind"].clone());
+    assert!(kinds.clone().count() > 10 && kinds.into_iter().all(|kind| kind == "manual"));
 }
