@@ -109,12 +109,20 @@ impl Collection {
     /// Takes the configuration of kubelets, if there is one.
     fn take_config(&mut self, answer: Result<Bytes, CallError>) -> Option<Collected> {
         let input = Input::find("", "configmaps")?;
-        let (outcome, code) = match &answer {
+        let (mut outcome, code) = match &answer {
             Err(error) if error.is_not_found() => (Outcome::Absent, None),
             answer => self.outcome("kubelet-configuration", answer.as_ref().err()),
         };
+        let config = match answer.ok().map(|json| reduced(&fields::of_kubelet_config(), input, "v1", &json)) {
+            Some(Err(why)) => {
+                self.troubles.push(("kubelet-configuration".to_owned(), why));
+                outcome = Outcome::Failed;
+                None
+            }
+            config => config.and_then(Result::ok),
+        };
         self.name("configmaps", KUBELET_CONFIG, outcome, code);
-        reduced(&fields::of_kubelet_config(), input, "v1", &answer.ok()?).ok()
+        config
     }
 
     fn take(

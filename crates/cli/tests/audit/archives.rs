@@ -359,6 +359,26 @@ fn nothing_is_overwritten_and_flags_that_contradict_are_refused() {
 }
 
 #[test]
+fn a_damaged_configuration_of_kubelets_is_missing_and_not_quoted_au_21() {
+    let scratch = Scratch::new();
+    let damaged = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": MARKER,
+        "metadata": {"namespace": "kube-system", "name": "kubelet-config"}});
+    let cluster = FakeCluster::start(&salted(), move |path, _, _| {
+        let is_config = path == "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
+        is_config.then(|| crate::fake_cluster::body(damaged.clone()))
+    });
+    let folder = scratch.path().join("archive");
+    let run = collect(&cluster.kubeconfig(), &folder, &[]);
+    assert_eq!(run.code, 1, "{run:#?}");
+    assert!(run.stderr.contains("warning: kubelet-configuration: "), "{}", run.stderr);
+    assert!(!run.stderr.contains(MARKER), "{}", run.stderr);
+    let manifest = manifest(&folder);
+    let named =
+        manifest["objects"].as_array().unwrap().iter().find(|named| named["resource"] == "configmaps");
+    assert_eq!(named.unwrap()["outcome"], "failed", "{manifest:#}");
+}
+
+#[test]
 fn no_value_and_no_address_is_in_an_archive_even_if_the_server_gives_more_than_is_asked_au_20_au_165() {
     let scratch = Scratch::new();
     let config = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "kube-system", "name": "kubelet-config"},

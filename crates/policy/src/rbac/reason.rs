@@ -26,7 +26,8 @@ pub(super) enum Why {
     /// Granted by the binding at this index among those of a subject (RB-36).
     Granted { subject: Arc<Subject>, place: usize },
     /// Not granted, and roles of the user's bindings are missing (RB-37): those missing at that time, of
-    /// ClusterRoleBindings and of the RoleBindings in the request's namespace.
+    /// ClusterRoleBindings and of the RoleBindings in the request's namespace. DIVERGES from AU-103, by which no answer
+    /// names a role: those that do not exist are named, as Kubernetes does (RB-38).
     Unresolved { cluster: Option<Arc<Unresolved>>, namespaced: Option<Arc<Unresolved>> },
 }
 

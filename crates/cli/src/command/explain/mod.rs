@@ -85,7 +85,7 @@ Examples:
   portcullis explain create deploy -n shop --as system:serviceaccount:shop:web --state cluster.json -o wide
   portcullis explain get /metrics --as jane --misses 20 --etcd-servers http://127.0.0.1:2379 -o json";
 
-/// Runs the command.
+/// Runs the command. Returns the exit code of the answer. DIVERGES from AU-22, by which an input that cannot be read makes it 1.
 ///
 /// # Errors
 /// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.

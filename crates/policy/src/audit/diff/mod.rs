@@ -61,7 +61,8 @@ pub enum CannotCompare {
     /// A webhook cannot be asked about every class.
     #[error("mode Webhook cannot be compared: a webhook cannot be asked whom it allows")]
     Webhook,
-    /// Deny rules are not words of classes.
+    /// Deny rules have conditions that no class of requests holds. DIVERGES from AU-110, by which each side is compared as it
+    /// decides.
     #[error("mode Deny is not compared: it must be the first mode on both sides, or on neither")]
     Deny,
 }
