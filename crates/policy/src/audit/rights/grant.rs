@@ -7,8 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::objects::rbac::PolicyRule;
 
-/// A rule of a role, bound by a binding: numbers in a [`Grants`]. They are in the order of binding kind, namespace, name and
-/// rule.
+/// A rule of a role, bound by a binding: numbers in a [`Grants`](super::Grants). They are in the order of binding kind,
+/// namespace, name and rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantId {
     pub(super) binding: u32,
