@@ -30,6 +30,7 @@ pub mod lines;
 mod logging;
 mod memory;
 mod open_files;
+mod output;
 mod progress;
 pub mod question;
 pub mod resource_type;

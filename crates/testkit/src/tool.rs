@@ -12,6 +12,7 @@ use serde_json::Value;
 const PACKAGES: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("curl", "curl"),
+    ("dot", "graphviz"),
     ("etcd", "etcd-server"),
     ("etcdctl", "etcd-client"),
     ("faketime", "faketime"),
@@ -23,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("swtpm_setup", "swtpm-tools"),
     ("tpm2_flushcontext", "tpm2-tools"),
     ("valgrind", "valgrind"),
+    ("zstd", "zstd"),
 ];
 
 /// Fails the test if the tool is not on PATH.

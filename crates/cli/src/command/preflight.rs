@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 use std::hash::RandomState;
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use portcullis_policy::chain::Chain;
+use portcullis_policy::chain::{Chain, Mode};
 use portcullis_policy::engine::EngineConfig;
-use portcullis_policy::rehearsal::{Lost, Rehearsal, Report, Summary, each_event};
+use portcullis_policy::rehearsal::{Kept, Lost, Rehearsal, Report, Summary, each_event};
 
 use crate::audit_log::{AuditLogs, Line};
 use crate::engine_flags::{EngineFlags, load_from};
@@ -17,11 +17,12 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::store_flags::EtcdSourceFlags;
 use crate::terminal::{self, plain};
+use crate::yaml;
 
 /// Make the decisions of an audit log again, and report what would differ
 ///
 /// Reads audit events of an API server (audit.k8s.io/v1, level Metadata or higher), one Event or EventList per line, plain or
-/// compressed with gzip. Each request is decided again by the given modes and rules over a snapshot of the cluster, and compared
+/// compressed with gzip or zstd. Each request is decided again by the given modes and rules over a snapshot of the cluster, and compared
 /// with the decision that the log tells of. The snapshot is that of files (--state), or of etcd at one revision
 /// (--etcd-servers), which is only read. Group system:masters is allowed everything, as by an API server.
 ///
@@ -47,7 +48,8 @@ pub struct PreflightArgs {
     #[arg(long, help_heading = "State and authorizers")]
     default_policy: bool,
 
-    /// The output format: a table; a wide one, with the first request of each row whole; or everything as JSON
+    /// The output format: a table; a wide one, with the first request of each row whole; everything as JSON; or, as YAML, the roles
+    /// that keep working what would be refused
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Output,
 }
@@ -57,6 +59,7 @@ enum Output {
     Table,
     Wide,
     Json,
+    Yaml,
 }
 
 const EXAMPLES: &str = "\
@@ -64,7 +67,8 @@ Examples:
   portcullis preflight --audit-log audit.log --state cluster.json
   portcullis preflight --audit-log audit-*.log.gz --state cluster.json -o wide
   portcullis preflight --audit-log audit.log --state cluster.json \\
-    --authorization-mode Deny,Node,RBAC --deny-file deny.yaml";
+    --authorization-mode Deny,Node,RBAC --deny-file deny.yaml
+  portcullis preflight --audit-log audit.log --state planned.yaml -o yaml > roles.yaml";
 
 /// How many damaged lines are named.
 const NAMED: u64 = 20;
@@ -77,6 +81,11 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     let logs = AuditLogs::find(&args.audit_log)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let gates = config.gates;
+    if args.output == Output::Yaml && !config.modes.contains(&Mode::Rbac) {
+        return Err(Failure::input(
+            "-o yaml: without mode RBAC no role keeps anything working: add it to --authorization-mode",
+        ));
+    }
     let engine = load_from(config, &args.engine.state, &args.source, false)?;
     let mut rehearsal = Rehearsal::new(gates, RandomState::new());
     let lost = rehearse(&logs, &mut rehearsal, &engine.chain().clone().with_masters())?;
@@ -89,9 +98,29 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
             serde_json::to_writer_pretty(&mut out, &report).map_err(std::io::Error::from)?;
             writeln!(out)?;
         }
+        Output::Yaml => manifests(&mut out, &rehearsal.roles(), &report)?,
     }
     out.flush()?;
     Ok(ExitCode::from(u8::from(report.summary() != Summary::NothingDiffers)))
+}
+
+/// Prints the roles for `kubectl apply`. What to know about them are comments.
+fn manifests(out: &mut dyn Write, roles: &[Kept], report: &Report<'_>) -> io::Result<()> {
+    if roles.is_empty() {
+        writeln!(out, "# nothing that was allowed would be refused: no role is needed")?;
+    }
+    for Kept { subject, remarks, objects } in roles {
+        writeln!(out, "# {}", plain(&subject.to_string()))?;
+        remarks.iter().try_for_each(|remark| writeln!(out, "# {}", plain(remark)))?;
+        objects.iter().try_for_each(|object| write!(out, "---\n{}", yaml::block(object)))?;
+    }
+    if report.has_refused_without_row() {
+        writeln!(
+            out,
+            "# more would be refused than rows are kept: run this again with these roles in the state"
+        )?;
+    }
+    Ok(())
 }
 
 /// Judges every event of the logs.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use portcullis_testkit::scratch::Scratch;
-use portcullis_testkit::tool::Finished;
+use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
@@ -235,6 +235,104 @@ fn fixes_are_written_for_kubectl_au_84() {
         commands.contains("kubectl patch 'ClusterRole' 'a' --type=json --patch-file 001-PC101-1.json\n"),
         "{commands}"
     );
+}
+
+/// An API server in a static pod, with these flags.
+fn api_server(version: &str, flags: &[&str]) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "kube-system", "name": "kube-apiserver-n"},
+        "spec": {"nodeName": "n", "containers": [{
+            "name": "kube-apiserver", "image": format!("registry.k8s.io/kube-apiserver:{version}"),
+            "command": ([&["kube-apiserver"], flags].concat()),
+        }]},
+    })
+}
+
+/// A patch of an API server's flags ends its finding, applied by kubectl to the file of the static pod.
+#[test]
+fn kubectl_patches_the_file_of_an_api_server_au_83() {
+    let rules = ["-o", "json", "--rule", "PC106,PC108,PC125"];
+    for (version, flags, id) in [
+        ("v1.36.0", &["--authorization-mode=RBAC", "--enable-admission-plugins=PodSecurity"][..], "PC106"),
+        ("v1.36.0", &["--profiling=false"], "PC106"),
+        (
+            "v1.33.1",
+            &[
+                "--authorization-mode=Node,RBAC",
+                "--enable-admission-plugins=NodeRestriction",
+                "--feature-gates=A=true,AuthorizeNodeWithSelectors=false",
+            ],
+            "PC108",
+        ),
+        (
+            "v1.32.0",
+            &["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"],
+            "PC125",
+        ),
+    ] {
+        let files = Scratch::new();
+        let pod = files.write("kube-apiserver.yaml", api_server(version, flags).to_string());
+        let folder = files.path().join("fixes");
+        let run = audit(&pod, &[&rules[..], &["--fix-output", folder.to_str().unwrap()]].concat());
+        let finding = &document(&run)["findings"][0];
+        let fix = &finding["fix"];
+        assert_eq!(finding["id"], id, "{finding:#}");
+        assert_eq!((&fix["kind"], &fix["selfCheck"]), (&json!("config"), &json!("passed")), "{finding:#}");
+        let commands = std::fs::read_to_string(folder.join("commands.sh")).unwrap();
+        let words = "kubectl patch --local -f kube-apiserver.yaml --type=json --patch-file ";
+        let file = commands.split_once(words).unwrap().1.split(' ').next().unwrap();
+        let mut kubectl = tool::command("kubectl");
+        kubectl.args(words.split_whitespace().skip(1)).arg(folder.join(file)).args(["-o", "json"]);
+        let patched = Finished::of(kubectl.current_dir(files.path())).ok();
+        let after = Scratch::new();
+        let left = document(&audit(&after.write("pod.json", patched), &rules));
+        assert_eq!(left["findings"], json!([]), "{left:#}");
+    }
+    // No flag of this release ends it: a newer one is needed.
+    let files = Scratch::new();
+    let flags = ["--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction"];
+    let pod = files.write("pod.json", api_server("v1.31.4", &flags).to_string());
+    let findings = document(&audit(&pod, &rules))["findings"].clone();
+    let fixes: Vec<_> = findings.as_array().unwrap().iter().map(|finding| &finding["fix"]).collect();
+    assert_eq!(fixes.len(), 2, "{findings:#}");
+    for fix in fixes {
+        assert_eq!((&fix["kind"], &fix["selfCheck"]), (&json!("manual"), &json!("failed")), "{fix:#}");
+    }
+}
+
+/// The modes of an API server that has them from a file are those of the AuthorizationConfiguration in the state.
+#[test]
+fn modes_of_a_file_are_read_from_the_state_au_12() {
+    let flags = ["--authorization-config=/etc/authz.yaml", "--enable-admission-plugins=NodeRestriction"];
+    let pod = api_server("v1.36.0", &flags);
+    let configuration = |authorizers: Value| json!({"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AuthorizationConfiguration", "authorizers": authorizers});
+    let of = |name: &str| json!({"type": name, "name": name.to_lowercase()});
+    for (files, findings, is_known) in [
+        (vec![], 0, false),
+        (vec![configuration(json!([of("Node"), of("RBAC")]))], 0, true),
+        (vec![configuration(json!([of("RBAC")]))], 1, true),
+        (vec![configuration(json!([{"type": "Webhook", "name": "w", "webhook": {}}, of("Node")]))], 0, true),
+    ] {
+        let scratch = Scratch::new();
+        scratch.write("pod.json", pod.to_string());
+        files.iter().for_each(|file| drop(scratch.write("authz.json", file.to_string())));
+        let run = audit(scratch.path(), &["-o", "json", "--rule", "PC106"]);
+        let answer = document(&run);
+        assert_eq!(answer["findings"].as_array().unwrap().len(), findings, "{files:?}: {answer:#}");
+        let mut incomplete = answer["incomplete"].as_array().unwrap().iter();
+        assert_eq!(
+            !incomplete.any(|lack| lack["input"] == "authorization-configuration"),
+            is_known,
+            "{answer:#}"
+        );
+    }
+    // The file is no object, and is given once.
+    let scratch = Scratch::new();
+    for name in ["a.json", "b.json"] {
+        scratch.write(name, configuration(json!([of("Node")])).to_string());
+    }
+    let run = audit(scratch.path(), &[]);
+    assert_eq!(run.code, 2, "{run:#?}");
 }
 
 /// AU-165: no form shows what a Secret, a ConfigMap or a variable holds.

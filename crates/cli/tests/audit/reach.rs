@@ -1,9 +1,10 @@
 //! `portcullis reach`: the recorded answers (AU-160), output and exit codes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
@@ -259,4 +260,117 @@ fn names_without_an_object_are_told_of_kinds_that_were_given_au_57() {
         assert_eq!(reach(&state, &["--wide"])["n2"]["absent"], absent);
         assert!(reach(&state, &[])["n2"].get("absent").is_none());
     }
+}
+
+/// The vertices and edges of a graph as Graphviz reads it.
+fn graph(text: &str) -> (BTreeSet<String>, BTreeSet<(String, String, String)>) {
+    let read = Finished::with_input(tool::command("dot").arg("-Tjson0"), text.as_bytes()).ok();
+    let graph: Value = serde_json::from_str(&read).unwrap();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names: Vec<String> =
+        graph["objects"].as_array().unwrap().iter().map(|object| text(&object["name"])).collect();
+    let name = |number: &Value| names[usize::try_from(number.as_u64().unwrap()).unwrap()].clone();
+    let edges = graph["edges"].as_array().into_iter().flatten();
+    let edges = edges.flat_map(|edge| {
+        let label = text(&edge["label"]);
+        let ids: Vec<String> = label.split(", ").map(str::to_owned).collect();
+        ids.into_iter().map(move |id| (name(&edge["tail"]), name(&edge["head"]), id)).collect::<Vec<_>>()
+    });
+    (names.iter().cloned().collect(), edges.collect())
+}
+
+#[test]
+fn graphviz_reads_the_paths_au_130() {
+    let names = recorded::names();
+    let cases =
+        names.iter().filter_map(|name| name.strip_prefix("audit/closure/")?.strip_suffix("/expected.json"));
+    let mut compared = 0;
+    for case in cases {
+        let scratch = Scratch::new();
+        let state = unpacked(&scratch, &format!("audit/closure/{case}/state"));
+        let files = Scratch::new();
+        let (json, dot) = (files.path().join("reach.json"), files.path().join("reach.dot"));
+        let run = program!().run([
+            "reach",
+            "--state",
+            state.to_str().unwrap(),
+            "-o",
+            &format!("json={}", json.display()),
+            "-o",
+            "dot",
+            "--output-file",
+            dot.to_str().unwrap(),
+        ]);
+        assert_eq!((run.code, &*run.stdout), (0, ""), "{case}: {}", run.stderr);
+        let answer: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
+        let nodes = answer["nodes"].as_array().unwrap();
+        let paths = nodes.iter().flat_map(|node| node["closure"]["paths"].as_array().into_iter().flatten());
+        let text = |edge: &Value, field: &str| edge[field].as_str().unwrap().to_owned();
+        let edges: BTreeSet<_> = paths
+            .flat_map(|path| path["edges"].as_array().unwrap())
+            .map(|edge| (text(edge, "from"), text(edge, "to"), text(edge, "id")))
+            .collect();
+        let (vertices, drawn) = graph(&std::fs::read_to_string(dot).unwrap());
+        assert_eq!(drawn, edges, "{case}");
+        for node in nodes {
+            assert!(vertices.contains(&format!("node/{}", node["node"].as_str().unwrap())), "{case}: {node}");
+        }
+        compared += edges.len();
+    }
+    assert!(compared > 50, "{compared} edges");
+}
+
+/// A name cannot leave its quotes, or write a word of the graph.
+#[test]
+fn names_are_only_names_for_graphviz() {
+    let hostile = [r#"a"b"#, r"back\slash", r"end\", r#"x\"]; evil -> y; "#, "<b>tag</b>", "line\nbreak"];
+    let rbac = "rbac.authorization.k8s.io";
+    let granted = |name: &str, rule: Value, subject: Value| {
+        let metadata = json!({"name": name});
+        let role = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": name});
+        let version = format!("{rbac}/v1");
+        [
+            json!({"apiVersion": version, "kind": "ClusterRole", "metadata": metadata, "rules": [rule]}),
+            json!({
+                "apiVersion": version, "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role,
+                "subjects": [subject],
+            }),
+        ]
+    };
+    let impersonate = json!({
+        "apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"],
+        "resourceNames": ([&["u"], &hostile[..]].concat()),
+    });
+    let mut objects = vec![json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "a", "name": "p"},
+        "spec": {"nodeName": "n", "serviceAccountName": "x", "containers": [{"name": "c"}]},
+    })];
+    objects.extend(granted(
+        "i",
+        impersonate,
+        json!({"kind": "ServiceAccount", "namespace": "a", "name": "x"}),
+    ));
+    objects.extend(granted(
+        "u",
+        json!({"nonResourceURLs": ["/x"], "verbs": ["get"]}),
+        json!({"kind": "User", "name": "u"}),
+    ));
+    // A secret behind each group, so that a path leads through it.
+    for (number, group) in hostile.iter().enumerate() {
+        let secret = format!("s{number}");
+        objects.push(
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"namespace": "b", "name": secret}}),
+        );
+        let read =
+            json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": [secret]});
+        objects.extend(granted(&secret, read, json!({"kind": "Group", "name": group})));
+    }
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    let scratch = Scratch::new();
+    let state = scratch.write("state.json", list.to_string());
+    let run = program!().run(["reach", "--state", state.to_str().unwrap(), "-o", "dot", "--paths", "1000"]);
+    let (vertices, edges) = graph(&run.stdout);
+    assert!(!vertices.contains("evil") && !vertices.contains("y"), "{vertices:?}");
+    let groups = vertices.iter().filter(|name| name.starts_with("group/")).count();
+    assert_eq!(groups, hostile.len(), "{vertices:?} {edges:?}");
 }

@@ -1,13 +1,15 @@
 //! `preflight`: logs in every state, the report, and exit codes.
 
 use std::io::Write as _;
+use std::process::Stdio;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool;
 use serde_json::{Value, json};
 
-use crate::support::{Finished, portcullis, text, with_input};
+use crate::support::{Finished, portcullis, text, with_input, words};
 
 /// An event of Jane, who may get pods in the shop.
 fn event(id: usize, verb: &str, decision: &str) -> String {
@@ -161,4 +163,133 @@ fn what_cannot_be_read_at_all_is_an_error() {
     assert_eq!(run.code, 2, "{run:#?}");
     let run = preflight(&scratch, b"", &["--authorization-mode", "Webhook"]);
     assert_eq!(run.code, 2, "{run:#?}");
+}
+
+/// Compresses by the program `zstd`.
+fn zstd(log: &str) -> Vec<u8> {
+    let mut zstd = tool::command("zstd");
+    let mut zstd = zstd.arg("--check").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    zstd.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
+    zstd.wait_with_output().unwrap().stdout
+}
+
+#[test]
+fn logs_compressed_by_zstd_are_read_au_16() {
+    let scratch = Scratch::new();
+    let log: String = (1..60).map(|id| event(id, "get", "allow")).collect();
+    let more = event(0, "get", "allow");
+    // Two frames, and one between them that a reader must skip.
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], &b"abc"[..]].concat();
+    let whole = [zstd(&log), skipped, zstd(&more)].concat();
+    let run = preflight(&scratch, &whole, &["-o", "json"]);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((run.code, &report["unchanged"]), (0, &json!(60)), "{run:#?}");
+    // Cut, or changed.
+    let mut changed = zstd(&log);
+    let last = changed.len() - 1;
+    changed[last] ^= 1;
+    for damaged in [whole[..whole.len() - 10].to_vec(), changed, whole[..6].to_vec()] {
+        let run = preflight(&scratch, &damaged, &["-o", "json"]);
+        let report: Value = serde_json::from_str(&run.stdout).unwrap();
+        assert_eq!((run.code, &report["lost"]["unreadable"]), (1, &json!(1)), "{run:#?}");
+        assert!(run.stderr.contains("damaged or cut"), "{}", run.stderr);
+    }
+}
+
+/// An allowed request: who, the verb, its path, and `objectRef` for a resource.
+fn allowed(id: usize, user: &str, verb: &str, uri: &str, object: &Value) -> String {
+    let mut event: Value = serde_json::from_str(event(0, verb, "allow").trim()).unwrap();
+    event["auditID"] = json!(id.to_string());
+    event["requestURI"] = json!(uri);
+    event["user"]["username"] = json!(user);
+    match object {
+        Value::Null => drop(event.as_object_mut().unwrap().remove("objectRef")),
+        object => event["objectRef"] = object.clone(),
+    }
+    format!("{event}\n")
+}
+
+/// What the log shows in use is allowed with the printed roles, and nothing beside it.
+#[test]
+fn roles_keep_working_what_would_be_refused_and_no_more_au_125() {
+    let scratch = Scratch::new();
+    let pod = |name: &str| json!({"resource": "pods", "namespace": "shop", "name": name, "apiVersion": "v1"});
+    let deploy = "system:serviceaccount:ci:deploy";
+    let mut log = vec![
+        allowed(1, "jane", "get", "/api/v1/namespaces/shop/pods/web", &pod("web")),
+        allowed(2, "jane", "delete", "/api/v1/namespaces/shop/pods/web", &pod("web")),
+        allowed(3, "jane", "list", "/api/v1/pods", &json!({"resource": "pods", "apiVersion": "v1"})),
+        allowed(4, "jane", "get", "/metrics", &Value::Null),
+        allowed(5, "system:anonymous", "get", "/debug", &Value::Null),
+    ];
+    // More names than are kept, and more namespaces.
+    for number in 0..20 {
+        let (uri, name) = (format!("/api/v1/namespaces/shop/pods/p{number}"), format!("p{number}"));
+        log.push(allowed(100 + number, deploy, "patch", &uri, &pod(&name)));
+        let uri = format!("/apis/apps/v1/namespaces/n{number}/deployments");
+        let object = json!({
+            "resource": "deployments", "namespace": format!("n{number}"), "apiGroup": "apps", "apiVersion": "v1",
+        });
+        log.push(allowed(200 + number, deploy, "create", &uri, &object));
+    }
+    let run = preflight(&scratch, log.concat().as_bytes(), &["--authorization-mode", "RBAC", "-o", "yaml"]);
+    assert_eq!(run.code, 1, "{run:#?}");
+    let roles = scratch.write("roles.yaml", &run.stdout);
+    assert!(
+        run.stdout.contains("# user/system:anonymous\n# no role: everybody without credentials"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("# create deployments.apps: used in so many namespaces"), "{}", run.stdout);
+    let log = log.into_iter().filter(|line| !line.contains("system:anonymous")).collect::<String>();
+    let (log, state) = (scratch.write("known.log", log), scratch.write("state.yaml", STATE));
+    let flags = ["--authorization-mode", "RBAC", "--state", text(&state), "--state", text(&roles)];
+    let again = portcullis([&["preflight", "--audit-log", text(&log)], &flags[..]].concat());
+    assert_eq!((again.code, again.last_line()), (0, "Nothing differs."), "{again:#?}");
+    for (question, user, code) in [
+        ("get pods/web -n shop", "jane", 0),
+        ("delete pods/web -n shop", "jane", 0),
+        ("delete pods/other -n shop", "jane", 1),
+        ("delete pods/web -n default", "jane", 1),
+        ("watch pods -A", "jane", 1),
+        ("list pods -A", "jane", 0),
+        ("get /metrics", "jane", 0),
+        ("get /metrics/cadvisor", "jane", 1),
+        ("list pods -A", deploy, 1),
+        ("patch pods/p21 -n shop", deploy, 0),
+        ("patch pods/p1 -n default", deploy, 1),
+        ("create deployments.apps -n n21", deploy, 0),
+        ("get /debug", "system:anonymous", 1),
+    ] {
+        let asked = [&["can-i"], &words(question)[..], &flags[..], &["--as", user]].concat();
+        let answer = portcullis(asked);
+        assert_eq!(answer.code, code, "{user} {question}: {answer:#?}");
+    }
+}
+
+#[test]
+fn no_role_is_printed_where_none_helps_au_125() {
+    let scratch = Scratch::new();
+    let log = event(1, "get", "allow");
+    let deny = scratch.write(
+        "deny.yaml",
+        "{apiVersion: portcullis.dev/v1, kind: DenyRules, rules: [{name: quiet, message: not now, \
+         subjects: [{kind: Group, name: '*'}], verbs: [get], apiGroups: [''], resources: [pods]}]}",
+    );
+    let flags = ["--authorization-mode", "Deny,RBAC", "--deny-file", text(&deny), "-o", "yaml"];
+    let run = preflight(&scratch, log.as_bytes(), &flags);
+    assert_eq!(run.code, 1, "{run:#?}");
+    assert!(
+        run.stdout.contains("# get pods: refused by a rule that denies; no role helps"),
+        "{}",
+        run.stdout
+    );
+    assert!(!run.stdout.contains("kind: Role"), "{}", run.stdout);
+    let run = preflight(&scratch, log.as_bytes(), &["-o", "yaml"]);
+    assert_eq!(
+        (run.code, &*run.stdout),
+        (0, "# nothing that was allowed would be refused: no role is needed\n")
+    );
+    let run = preflight(&scratch, log.as_bytes(), &["--authorization-mode", "Node", "-o", "yaml"]);
+    assert_eq!((run.code, &*run.stdout), (2, ""), "{run:#?}");
 }

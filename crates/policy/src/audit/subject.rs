@@ -1,5 +1,6 @@
 //! Whom a report of an audit is about: users, groups, service accounts and nodes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::Serialize;
@@ -119,6 +120,50 @@ impl Subject {
         };
         add_implied_groups(&mut user);
         user
+    }
+
+    /// The subject as bindings name it.
+    pub fn in_binding(&self) -> rbac::Subject {
+        let of = |kind: &str, name: String| rbac::Subject {
+            api_group: rbac::RBAC_GROUP.to_owned(),
+            kind: kind.to_owned(),
+            name,
+            namespace: String::new(),
+        };
+        match self {
+            Self::Group { name } => of("Group", name.clone()),
+            Self::Node { name } => of("User", format!("{NODE_USER_PREFIX}{name}")),
+            Self::ServiceAccount { namespace, name } => rbac::Subject {
+                api_group: String::new(),
+                namespace: namespace.clone(),
+                ..of("ServiceAccount", name.clone())
+            },
+            Self::User { name } => of("User", name.clone()),
+        }
+    }
+
+    /// A name for a role of the subject that is not taken yet: `PREFIX:KIND:NAME`, valid for RBAC (any path segment). It is taken then.
+    pub(crate) fn role_name(&self, prefix: &str, taken: &mut BTreeSet<String>) -> String {
+        let part = |text: &str| -> String {
+            text.chars()
+                .map(|c| if c.is_ascii_alphanumeric() || "-._:@".contains(c) { c } else { '-' })
+                .collect()
+        };
+        let stem = match self {
+            Self::Group { name } => format!("{prefix}:group:{}", part(name)),
+            Self::Node { name } => format!("{prefix}:node:{}", part(name)),
+            Self::ServiceAccount { namespace, name } => {
+                format!("{prefix}:serviceaccount:{}:{}", part(namespace), part(name))
+            }
+            Self::User { name } => format!("{prefix}:user:{}", part(name)),
+        };
+        let mut name = stem.clone();
+        let mut number = 1;
+        while !taken.insert(name.clone()) {
+            number += 1;
+            name = format!("{stem}-{number}");
+        }
+        name
     }
 
     /// Describes the members of a built-in group of Kubernetes.

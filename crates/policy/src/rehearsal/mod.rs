@@ -1,5 +1,5 @@
 //! Rehearsal: makes the decisions of an audit log again, by other modes, rules and objects, and counts what would differ
-//! (BC-50, BC-51, AU-120 to AU-124).
+//! (BC-50, BC-51, AU-120 to AU-125).
 //!
 //! It never answers a request, and what it cannot judge is unknown, never unchanged. Whatever the events say, it holds a bounded
 //! number of rows with bounded texts.
@@ -8,8 +8,10 @@ mod event;
 mod example;
 mod impersonation;
 mod judge;
+mod needs;
 mod report;
 mod requests;
+mod roles;
 mod table;
 mod tally;
 mod text;
@@ -25,6 +27,7 @@ use crate::features::FeatureGates;
 pub use self::event::{AuditEvent, DocumentError, each_event};
 pub use self::example::{Change, Example};
 pub use self::report::{Lost, Report, Summary};
+pub use self::roles::Kept;
 pub use self::tally::{Key, NoDecisions, ROWS, ROWS_OF_SUBJECT, Row, Seen, Tally};
 pub use self::unknown::Unknown;
 
@@ -82,6 +85,11 @@ impl Rehearsal {
     fn lost(&mut self, why: Unknown, event: Option<&AuditEvent<'_>>) -> Option<&Example> {
         self.tally.requests.add(event.and_then(tally::time));
         self.tally.unknown(why, event, None)
+    }
+
+    /// The roles that keep working what would be refused (AU-125), sorted by subject.
+    pub fn roles(&self) -> Vec<Kept> {
+        roles::roles(&self.tally)
     }
 
     /// What was counted so far.

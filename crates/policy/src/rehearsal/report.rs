@@ -125,6 +125,11 @@ impl<'t> Report<'t> {
         self.summary
     }
 
+    /// Whether requests would be refused that have no row, because there were too many.
+    pub fn has_refused_without_row(&self) -> bool {
+        self.without_row.iter().any(|without| without.change == Change::NewlyRefused)
+    }
+
     /// All requests that were judged, or could not be.
     pub fn requests(&self) -> Seen {
         self.requests

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::event::AuditEvent;
 use super::example::{Change, Example};
+use super::needs::Needs;
 use super::text::cut;
 use super::unknown::Unknown;
 use crate::audit::Subject;
@@ -71,6 +72,8 @@ pub struct Row {
     pub seen: Seen,
     /// The first event.
     pub example: Example,
+    /// What a role would have to grant; none if no role can, because a rule denies.
+    pub(super) needs: Option<Needs>,
 }
 
 /// How many events are no decisions, and why.
@@ -137,6 +140,12 @@ impl Tally {
         };
         if let Some(row) = self.rows.get_mut(&key) {
             row.seen.add(time);
+            match &mut row.needs {
+                // One request that a rule denies does not make the others unneeded, and the other way round.
+                Some(needs) if !outcome.is_deny() => needs.add(asked),
+                None if !outcome.is_deny() => row.needs = Some(Needs::of(asked)),
+                _ => {}
+            }
             return None;
         }
         let of_subject = self.rows_of.get(&key.subject).copied().unwrap_or_default();
@@ -148,7 +157,8 @@ impl Tally {
         let mut seen = Seen::default();
         seen.add(time);
         let example = Example::changed(change, event, asked, outcome);
-        Some(&self.rows.entry(key).insert(Row { seen, example }).into_mut().example)
+        let needs = (!outcome.is_deny()).then(|| Needs::of(asked));
+        Some(&self.rows.entry(key).insert(Row { seen, example, needs }).into_mut().example)
     }
 
     /// Counts a request that cannot be judged. Returns its example if it is the first for its reason.

@@ -60,6 +60,12 @@ fn command(part: &FixPart, file: &str) -> String {
     };
     match part.kind {
         FixKind::Manifest => format!("kubectl apply -f {file}"),
+        // The words of a pod cannot be changed: its manifest on the machine is what to patch.
+        FixKind::Config if of("kind") == "'Pod'" => format!(
+            "# on the machine of pod {}, in the folder of static pods:\n# kubectl patch --local -f kube-apiserver.yaml \
+             --type=json --patch-file {file} -o yaml > /tmp/kube-apiserver.yaml && mv /tmp/kube-apiserver.yaml .",
+            of("name")
+        ),
         FixKind::Config => {
             format!("# merge {file} into the configuration of the kubelet {}, and restart it", of("name"))
         }

@@ -8,11 +8,11 @@
 //! * `kubelet_access`: the holders of `nodes/proxy`
 
 mod fixes;
+mod form;
 pub(super) mod html;
 mod kubelet_access;
 mod kubelets;
 mod logs;
-mod output;
 mod places;
 mod print;
 mod print_access;

@@ -14,14 +14,15 @@ use portcullis_policy::audit::reach::{Asked, ReachMap};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::certificate_requests::Pkcs10Reader;
 
+use super::form::Form;
 use super::html::{self, Audited, Content};
-use super::output::{self, Form, Output};
 use super::selection::{self, Selected};
 use super::{fixes, kubelets, logs, places, print, sarif};
 use crate::audit_source::{AuditSource, Reading};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
+use crate::output::{self, Output};
 use crate::terminal::plain;
 use crate::time;
 
@@ -48,7 +49,7 @@ pub(super) struct FindingsArgs {
     #[arg(long, value_name = "NODE=FILE", help_heading = "State and authorizers")]
     kubelet_config: Vec<String>,
 
-    /// The audit log of an API server (audit.k8s.io/v1), plain or compressed with gzip; - for standard input. Repeatable
+    /// The audit log of an API server (audit.k8s.io/v1), plain or compressed with gzip or zstd; - for standard input. Repeatable
     #[arg(long, value_name = "FILE", help_heading = "Evidence")]
     audit_log: Vec<PathBuf>,
 
@@ -103,7 +104,11 @@ pub(super) struct FindingsArgs {
     /// The form of the answer: table, wide, json, yaml, sarif, html for a page, or name for the subjects alone. FORM=FILE writes to a
     /// file; repeatable
     #[arg(short, long, value_name = "FORM[=FILE]", default_value = "table")]
-    output: Vec<Output>,
+    output: Vec<Output<Form>>,
+
+    /// The file for the form that has none of its own [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output_file: Option<PathBuf>,
 }
 
 /// The least severity that fails.
@@ -148,7 +153,7 @@ const RULES: &str = "audit";
 const DAY: i64 = 24 * 60 * 60;
 
 pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
-    output::check(&args.output)?;
+    let outputs = output::all(&args.output, args.output_file.as_deref())?;
     let now = args.now.as_deref().map_or_else(|| Ok(Timestamp::now()), time::parse)?;
     let config = EngineConfig {
         default_policy: args.default_policy,
@@ -187,7 +192,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.write_baseline {
         selection::write_baseline(path, &selected)?;
     }
-    if !args.engine.state.is_empty() && args.output.iter().any(|output| output.form.has_places()) {
+    if !args.engine.state.is_empty() && outputs.iter().any(|output| output.form.has_places()) {
         let suppressed = selected.suppressed.iter_mut().map(|suppressed| &mut suppressed.finding);
         let all = selected.report.findings.iter_mut().chain(suppressed);
         places::locate(&args.engine.state, all)?;
@@ -195,9 +200,9 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
     if let Some(folder) = &args.fix_output {
         fixes::write(folder, &selected.report.findings)?;
     }
-    let has_page = args.output.iter().any(|output| output.form == Form::Html);
+    let has_page = outputs.iter().any(|output| output.form == Form::Html);
     let map = if has_page { ReachMap::of(&state, &wanted.asked) } else { ReachMap::default() };
-    for output in &args.output {
+    for output in &outputs {
         output.write(&|form, out| match form {
             Form::Table => print::table(out, &selected),
             Form::Wide => print::wide(out, &selected),

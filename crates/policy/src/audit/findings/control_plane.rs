@@ -16,9 +16,9 @@ use crate::identity::{NODE_USER_PREFIX, NODES_GROUP};
 /// The first release whose Node authorizer limits lists to the own node, and the first in which no gate undoes that (PC108).
 const SELECTORS: (Release, Release) = ((1, 32), (1, 34));
 /// The first release that restricts audiences by default (PC125).
-const AUDIENCES: Release = (1, 33);
-const AUDIENCE_GATE: &str = "ServiceAccountNodeAudienceRestriction";
-const SELECTOR_GATES: [&str; 2] = ["AuthorizeNodeWithSelectors", "AuthorizeWithSelectors"];
+pub(super) const AUDIENCES: Release = (1, 33);
+pub(super) const AUDIENCE_GATE: &str = "ServiceAccountNodeAudienceRestriction";
+pub(super) const SELECTOR_GATES: [&str; 2] = ["AuthorizeNodeWithSelectors", "AuthorizeWithSelectors"];
 /// The groups of bootstrap tokens.
 const BOOTSTRAPPERS: &str = "system:bootstrappers";
 
@@ -31,27 +31,37 @@ pub(super) fn find(standing: &Standing<'_>, is_expired: &dyn Fn(&str) -> bool, a
     find_bootstrap_tokens(standing, is_expired, all);
 }
 
-fn find_of_server(standing: &Standing<'_>, server: &ApiServer, all: &mut All) {
-    let subject = format!("pod/{}/{}", server.pod.0, server.pod.1);
+/// The subject of findings about an API server: its pod.
+pub(super) fn subject_of(server: &ApiServer) -> String {
+    format!("pod/{}/{}", server.pod.0, server.pod.1)
+}
+
+/// The findings about one API server.
+pub(super) fn find_of_server(standing: &Standing<'_>, server: &ApiServer, all: &mut All) {
+    let subject = subject_of(server);
     let mut found = |id, severity, value: String| {
         let evidence = Evidence::field(subject.clone(), "/spec/containers", value);
         all.add(Found::of_object(id, severity, subject.clone(), Instance::Cluster, evidence));
     };
     let release = server.release.or(standing.state.api_servers().version);
-    if server.has_mode(Mode::AlwaysAllow) == Some(true) {
-        let modes = server.flag("authorization-mode").join(",");
+    let servers = standing.state.api_servers();
+    let modes = servers.modes(server).unwrap_or_default().join(",");
+    if servers.has_mode(server, Mode::AlwaysAllow) == Some(true) {
         let value = if modes.is_empty() { "no --authorization-mode".to_owned() } else { modes };
         found("PC106", Severity::Critical, value);
-    } else if server.has_mode(Mode::Node) == Some(false) {
-        let modes = server.flag("authorization-mode").join(",");
-        found("PC106", Severity::High, format!("--authorization-mode={modes}"));
+    } else if servers.has_mode(server, Mode::Node) == Some(false) {
+        let value = match server.flag("authorization-config") {
+            [] => format!("--authorization-mode={modes}"),
+            _ => format!("--authorization-config with {modes}"),
+        };
+        found("PC106", Severity::High, value);
     }
     if !server.has_node_restriction() {
         let enabled = server.flag("enable-admission-plugins").join(",");
         found("PC106", Severity::High, format!("--enable-admission-plugins={enabled}"));
     }
     let is_off = |gates: &[&str]| gates.iter().any(|gate| server.gate(gate) == Some(false));
-    let is_node_on = server.has_mode(Mode::Node) == Some(true);
+    let is_node_on = servers.has_mode(server, Mode::Node) == Some(true);
     if let Some(release) = release.filter(|_| is_node_on)
         && (release < SELECTORS.0 || (release < SELECTORS.1 && is_off(&SELECTOR_GATES)))
     {

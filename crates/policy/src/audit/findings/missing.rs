@@ -4,7 +4,6 @@ use super::usage;
 use super::wanted::Wanted;
 use crate::audit::state::{ItemKind, State, WorkloadKind};
 use crate::audit::{Incomplete, Why};
-use crate::chain::Mode;
 use crate::objects::Kind;
 
 /// The rules that follow from rights.
@@ -135,7 +134,7 @@ pub(super) fn missing(state: &State, wanted: &Wanted<'_>, default_role: Option<&
         let detail =
             "no pod of kube-apiserver is in the state: its modes and admission plugins are not known";
         lacks("kube-apiserver-flags", Why::NotGiven, &["PC106", "PC108", "PC125"], detail);
-    } else if servers.servers().iter().any(|server| server.has_mode(Mode::Node).is_none()) {
+    } else if servers.servers().iter().any(|server| servers.modes(server).is_none()) {
         let detail = "kube-apiserver has its modes from a file that is not in the state";
         lacks("authorization-configuration", Why::NotGiven, &["PC106", "PC108"], detail);
     }

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use super::{Evidence, Grant, Holder, Report, Use, Way};
 use crate::audit::Subject;
-use crate::identity::NODE_USER_PREFIX;
 use crate::kubelet_api::{ENDPOINTS, Effect, Permission};
 use crate::objects::rbac::{PolicyRule, RBAC_GROUP};
 
@@ -54,7 +53,8 @@ fn replacement(holder: &Holder, evidence: Option<&Evidence>, names: &mut BTreeSe
     };
     let limit = holder.nodes().unwrap_or_default().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let rules = rules(uses, &limit);
-    Replacement { name: name(&holder.subject, names), subject: holder.subject.clone(), rules, basis, remarks }
+    let name = holder.subject.role_name("kubelet-access", names);
+    Replacement { name, subject: holder.subject.clone(), rules, basis, remarks }
 }
 
 /// Returns whether the rule is for all resources, not for `nodes/proxy` in particular.
@@ -155,28 +155,6 @@ fn rules(uses: Uses, resource_names: &[String]) -> Vec<PolicyRule> {
     by_verbs.into_iter().map(rule).collect()
 }
 
-/// Returns an unused name that is valid for RBAC (any path segment).
-fn name(subject: &Subject, taken: &mut BTreeSet<String>) -> String {
-    let part = |text: &str| -> String {
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || "-._:@".contains(c) { c } else { '-' }).collect()
-    };
-    let stem = match subject {
-        Subject::Group { name } => format!("kubelet-access:group:{}", part(name)),
-        Subject::Node { name } => format!("kubelet-access:node:{}", part(name)),
-        Subject::ServiceAccount { namespace, name } => {
-            format!("kubelet-access:serviceaccount:{}:{}", part(namespace), part(name))
-        }
-        Subject::User { name } => format!("kubelet-access:user:{}", part(name)),
-    };
-    let mut name = stem.clone();
-    let mut number = 1;
-    while !taken.insert(name.clone()) {
-        number += 1;
-        name = format!("{stem}-{number}");
-    }
-    name
-}
-
 impl Replacement {
     /// The ClusterRole and the ClusterRoleBinding; empty if no rule is needed.
     pub fn objects(&self) -> Vec<Value> {
@@ -184,16 +162,7 @@ impl Replacement {
             return Vec::new();
         }
         let version = format!("{RBAC_GROUP}/v1");
-        let subject = match &self.subject {
-            Subject::Group { name } => json!({"apiGroup": RBAC_GROUP, "kind": "Group", "name": name}),
-            Subject::Node { name } => {
-                json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": format!("{NODE_USER_PREFIX}{name}")})
-            }
-            Subject::ServiceAccount { namespace, name } => {
-                json!({"kind": "ServiceAccount", "name": name, "namespace": namespace})
-            }
-            Subject::User { name } => json!({"apiGroup": RBAC_GROUP, "kind": "User", "name": name}),
-        };
+        let subject = self.subject.in_binding();
         let role_ref = json!({"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": self.name});
         let metadata = json!({"name": self.name});
         vec![

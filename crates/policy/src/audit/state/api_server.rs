@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::pod::PodFacts;
 use super::views::ContainerView;
 use crate::chain::Mode;
+use crate::objects::decode::Text;
 
 /// A release of Kubernetes: major and minor.
 pub type Release = (u32, u32);
@@ -28,9 +30,57 @@ const LISTS: [&str; 6] = [
 pub struct ApiServer {
     /// The namespace and name of its pod.
     pub pod: (String, String),
+    /// The node of the pod; empty if it has none.
+    pub node: String,
     /// Its release, if its image says so.
     pub release: Option<Release>,
+    /// Where its words are.
+    pub command_line: CommandLine,
     flags: BTreeMap<String, Vec<String>>,
+}
+
+/// The command line of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The place of the container, as a JSON pointer.
+    pub pointer: String,
+    /// The words of `command`, the program first.
+    pub command: Vec<String>,
+    /// The words of `args`; the program first if `command` is empty.
+    pub args: Vec<String>,
+}
+
+impl CommandLine {
+    /// The words behind the program.
+    fn flags(&self) -> BTreeMap<String, Vec<String>> {
+        let words: Vec<&str> = self.command.iter().chain(&self.args).skip(1).map(String::as_str).collect();
+        flags(&words)
+    }
+
+    /// Sets a flag in place of each of its occurrences, or takes it away. Only the first keeps its place.
+    pub fn set(&mut self, name: &str, value: Option<&str>) {
+        let mut word = value.map(|value| format!("--{name}={value}"));
+        for words in [&mut self.command, &mut self.args] {
+            let mut kept = Vec::with_capacity(words.len());
+            let mut left = words.drain(..).peekable();
+            while let Some(old) = left.next() {
+                let flag = old.strip_prefix("--").or_else(|| old.strip_prefix('-'));
+                match flag.map(|flag| flag.split_once('=').map_or((flag, false), |(name, _)| (name, true))) {
+                    Some((found, has_value)) if found == name => {
+                        if !has_value {
+                            drop(left.next_if(|next| !next.starts_with('-')));
+                        }
+                        kept.extend(word.take());
+                    }
+                    _ => kept.push(old),
+                }
+            }
+            drop(left);
+            *words = kept;
+        }
+        let last = if self.args.is_empty() { &mut self.command } else { &mut self.args };
+        last.extend(word);
+    }
 }
 
 /// All API servers of a state.
@@ -39,20 +89,34 @@ pub struct ApiServers {
     servers: Vec<ApiServer>,
     /// The release in the answer of `/version`, for servers whose image does not tell.
     pub version: Option<Release>,
+    /// The modes of the AuthorizationConfiguration in the state, for servers that have theirs from a file.
+    pub(super) modes_of_file: Option<Vec<String>>,
 }
 
 impl ApiServer {
-    /// Reads a container, if it runs an API server.
-    pub(super) fn of(container: &ContainerView<'_>, pod: (&str, &str)) -> Option<Self> {
+    /// Reads a container at a place in a pod, if it runs an API server.
+    pub(super) fn of(container: &ContainerView<'_>, pointer: &str, pod: &PodFacts) -> Option<Self> {
         if container.program() != "kube-apiserver" {
             return None;
         }
-        let words: Vec<&str> = container.words().skip(1).map(|word| &**word).collect();
+        let words = |list: &[Text<'_>]| list.iter().map(|word| (**word).to_owned()).collect();
+        let command_line = CommandLine {
+            pointer: pointer.to_owned(),
+            command: words(&container.command),
+            args: words(&container.args),
+        };
         Some(Self {
-            pod: (pod.0.to_owned(), pod.1.to_owned()),
+            pod: (pod.namespace.clone(), pod.name.clone()),
+            node: pod.node.clone(),
             release: release_of_image(&container.image),
-            flags: flags(&words),
+            flags: command_line.flags(),
+            command_line,
         })
+    }
+
+    /// The same server with another command line.
+    pub(in crate::audit) fn with(&self, command_line: CommandLine) -> Self {
+        Self { flags: command_line.flags(), command_line, ..self.clone() }
     }
 
     /// The items of a list flag, or the value of another; empty if the flag is not there.
@@ -71,22 +135,27 @@ impl ApiServer {
         let mut values = self.flag("feature-gates").iter().filter_map(|gate| gate.split_once('='));
         values.rfind(|(gate, _)| *gate == name).and_then(|(_, value)| value.parse().ok())
     }
-
-    /// Whether the flags name this mode; none if they name no modes, or those of a file.
-    pub fn has_mode(&self, mode: Mode) -> Option<bool> {
-        if !self.flag("authorization-config").is_empty() {
-            return None;
-        }
-        match self.flag("authorization-mode") {
-            [] => Some(mode == Mode::AlwaysAllow),
-            modes => Some(modes.iter().any(|name| name == mode.name())),
-        }
-    }
 }
 
 impl ApiServers {
     pub(super) fn add(&mut self, server: ApiServer) {
         self.servers.push(server);
+    }
+
+    /// The modes of a server: those of its flags, or of the file that they name; none if that is not in the state. Without any,
+    /// everything is allowed.
+    pub fn modes<'a>(&'a self, server: &'a ApiServer) -> Option<&'a [String]> {
+        match server.flag("authorization-config") {
+            [] => Some(server.flag("authorization-mode")),
+            _ => self.modes_of_file.as_deref(),
+        }
+    }
+
+    /// Whether a server has this mode; none if its modes are not known.
+    pub fn has_mode(&self, server: &ApiServer, mode: Mode) -> Option<bool> {
+        let modes = self.modes(server)?;
+        let is_default = modes.is_empty() && mode == Mode::AlwaysAllow;
+        Some(is_default || modes.iter().any(|name| name == mode.name()))
     }
 
     /// The servers, in the order of the state.
@@ -215,7 +284,39 @@ mod tests {
         assert_eq!(server.flag("authorization-mode"), ["Node", "RBAC", "Webhook"]);
         assert_eq!(server.flag("anonymous-auth"), ["false"]);
         assert_eq!(server.flag("profiling"), ["true"]);
-        assert_eq!(server.has_mode(Mode::Node), Some(true));
-        assert_eq!(ApiServer::default().has_mode(Mode::AlwaysAllow), Some(true));
+        let servers = ApiServers::default();
+        assert_eq!(servers.has_mode(&server, Mode::Node), Some(true));
+        assert_eq!(servers.has_mode(&ApiServer::default(), Mode::AlwaysAllow), Some(true));
+    }
+
+    #[test]
+    fn a_flag_is_set_in_place_of_all_its_occurrences() {
+        let line = |command: &[&str], args: &[&str]| CommandLine {
+            command: command.iter().map(ToString::to_string).collect(),
+            args: args.iter().map(ToString::to_string).collect(),
+            ..CommandLine::default()
+        };
+        let mut both = line(&["kube-apiserver", "--a", "1", "--b=2"], &["--c", "-a=3", "--ab=4"]);
+        both.set("a", Some("5"));
+        assert_eq!(both, line(&["kube-apiserver", "--a=5", "--b=2"], &["--c", "--ab=4"]));
+        both.set("a", None);
+        assert_eq!(both, line(&["kube-apiserver", "--b=2"], &["--c", "--ab=4"]));
+        both.set("d", Some("6"));
+        assert_eq!(both, line(&["kube-apiserver", "--b=2"], &["--c", "--ab=4", "--d=6"]));
+        let mut command = line(&["kube-apiserver", "--c"], &[]);
+        command.set("d", Some("6"));
+        assert_eq!(command, line(&["kube-apiserver", "--c", "--d=6"], &[]));
+    }
+
+    #[test]
+    fn modes_of_a_file_are_known_if_the_state_has_it_au_12() {
+        let server =
+            ApiServer { flags: flags(&["--authorization-config=/etc/authz.yaml"]), ..ApiServer::default() };
+        assert_eq!(ApiServers::default().has_mode(&server, Mode::Node), None);
+        let modes_of_file = Some(vec!["RBAC".to_owned()]);
+        let servers = ApiServers { modes_of_file, ..ApiServers::default() };
+        assert_eq!(servers.has_mode(&server, Mode::Node), Some(false));
+        assert_eq!(servers.has_mode(&server, Mode::Rbac), Some(true));
+        assert_eq!(servers.has_mode(&server, Mode::AlwaysAllow), Some(false));
     }
 }

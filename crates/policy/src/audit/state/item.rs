@@ -1,7 +1,8 @@
 //! One object as the audit reads it.
 
 use super::views::{
-    AccountView, CertificateRequestView, ConfigMapView, NodeView, PodView, SecretView, Workload,
+    AccountView, AuthorizationView, CertificateRequestView, ConfigMapView, NodeView, PodView, SecretView,
+    Workload,
 };
 use crate::objects::meta::MetadataOnly;
 use crate::objects::pod::Pod;
@@ -10,6 +11,8 @@ use crate::objects::{Kind, Object, check_key, strict};
 /// A kind that the audit reads (AU-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemKind {
+    /// An AuthorizationConfiguration: the modes of an API server. It is no object, and has no name.
+    AuthorizationConfiguration,
     /// A kind that decisions use.
     Decided(Kind),
     /// A CertificateSigningRequest.
@@ -69,6 +72,9 @@ impl ItemKind {
         }
         let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
         match (group, kind) {
+            ("apiserver.config.k8s.io", "AuthorizationConfiguration") => {
+                Some(Self::AuthorizationConfiguration)
+            }
             ("certificates.k8s.io", "CertificateSigningRequest") => Some(Self::CertificateRequest),
             ("", "ConfigMap") => Some(Self::ConfigMap),
             ("", "Secret") => Some(Self::Secret),
@@ -83,7 +89,7 @@ impl ItemKind {
     /// Returns whether this kind is namespaced.
     pub fn is_namespaced(self) -> bool {
         match self {
-            Self::CertificateRequest => false,
+            Self::AuthorizationConfiguration | Self::CertificateRequest => false,
             Self::Decided(kind) => kind.is_namespaced(),
             Self::ConfigMap | Self::ResourceClaim | Self::Secret | Self::Workload(_) => true,
         }
@@ -93,6 +99,7 @@ impl ItemKind {
 impl std::fmt::Display for ItemKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::AuthorizationConfiguration => "AuthorizationConfiguration",
             Self::CertificateRequest => "CertificateSigningRequest",
             Self::Decided(kind) => kind.as_str(),
             Self::ConfigMap => "ConfigMap",
@@ -112,6 +119,7 @@ pub(super) enum Content<'a> {
     /// All that the audit reads, decisions read too.
     Object(Object<'a>),
     Account(Object<'a>, AccountView),
+    AuthorizationConfiguration(AuthorizationView<'a>),
     CertificateRequest(CertificateRequestView<'a>),
     ConfigMap(ConfigMapView<'a>),
     Node(Object<'a>, NodeView<'a>),
@@ -143,6 +151,9 @@ impl<'a> Item<'a> {
                 Content::Account(Object::parse(kind, json)?, strict::from_str(json)?)
             }
             ItemKind::Decided(kind) => Content::Object(Object::parse(kind, json)?),
+            ItemKind::AuthorizationConfiguration => {
+                Content::AuthorizationConfiguration(strict::from_str(json)?)
+            }
             ItemKind::CertificateRequest => Content::CertificateRequest(strict::from_str(json)?),
             ItemKind::ConfigMap => Content::ConfigMap(strict::from_str(json)?),
             ItemKind::ResourceClaim => Content::ResourceClaim(strict::from_str(json)?),
@@ -159,6 +170,7 @@ impl<'a> Item<'a> {
             Content::Object(object) | Content::Account(object, _) | Content::Node(object, _) => {
                 ItemKind::Decided(object.kind())
             }
+            Content::AuthorizationConfiguration(_) => ItemKind::AuthorizationConfiguration,
             Content::Pod(..) => ItemKind::Decided(Kind::Pod),
             Content::CertificateRequest(_) => ItemKind::CertificateRequest,
             Content::ConfigMap(_) => ItemKind::ConfigMap,
@@ -174,6 +186,7 @@ impl<'a> Item<'a> {
             Content::Object(object) | Content::Account(object, _) | Content::Node(object, _) => {
                 return object.key();
             }
+            Content::AuthorizationConfiguration(_) => return ("", ""),
             Content::Pod(pod, _) => &pod.metadata,
             Content::CertificateRequest(request) => &request.metadata,
             Content::ConfigMap(object) => &object.metadata,
@@ -184,11 +197,14 @@ impl<'a> Item<'a> {
         (&metadata.namespace, &metadata.name)
     }
 
-    /// Checks that the object has a name, and a namespace exactly where its kind has one.
+    /// Checks that the object has a name, and a namespace exactly where its kind has one. A configuration file has neither.
     ///
     /// # Errors
     /// The field at fault, and what is wrong with it.
     pub fn check_key(&self) -> Result<(), (&'static str, String)> {
+        if self.kind() == ItemKind::AuthorizationConfiguration {
+            return Ok(());
+        }
         check_key(self.kind(), self.kind().is_namespaced(), self.key())
     }
 }

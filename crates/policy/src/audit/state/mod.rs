@@ -33,7 +33,7 @@ use crate::objects::pod::Pod;
 use crate::objects::{Kind, Object};
 use crate::rbac::default_policy;
 
-pub use self::api_server::{ApiServer, ApiServers, Release};
+pub use self::api_server::{ApiServer, ApiServers, CommandLine, Release};
 pub use self::item::{Item, ItemKind, WorkloadKind};
 pub use self::kubelet::KubeletSettings;
 pub use self::listing::Listing;
@@ -159,6 +159,11 @@ impl StateBuilder {
         let count = self.facts.given.entry(item.kind()).or_default();
         *count = count.saturating_add(1);
         match item.0 {
+            Content::AuthorizationConfiguration(configuration) => {
+                let modes = configuration.authorizers.iter().map(|authorizer| authorizer.kind.to_string());
+                self.facts.api_servers.modes_of_file = Some(modes.collect());
+                Ok(())
+            }
             Content::Object(object) => {
                 self.facts.take(&object);
                 self.give(object)
@@ -367,10 +372,13 @@ impl Facts {
             self.named_nodes.insert(facts.node.clone());
         }
         if facts.namespace == "kube-system" {
-            let servers = view
-                .spec
-                .containers()
-                .filter_map(|container| ApiServer::of(container, (&facts.namespace, &facts.name)));
+            let lists =
+                [("initContainers", &view.spec.init_containers), ("containers", &view.spec.containers)];
+            let containers = lists.into_iter().flat_map(|(list, containers)| {
+                (0..).zip(containers.iter()).map(move |(place, of)| (format!("/spec/{list}/{place}"), of))
+            });
+            let servers =
+                containers.filter_map(|(pointer, of): (String, _)| ApiServer::of(of, &pointer, &facts));
             servers.for_each(|server| self.api_servers.add(server));
         }
         if facts.node.is_empty() && !facts.is_mirror {

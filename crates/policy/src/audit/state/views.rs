@@ -253,6 +253,21 @@ pub(super) struct KubeletEntry<'a> {
     pub(super) kubelet: Text<'a>,
 }
 
+/// The configuration file of an API server's authorizers. It is no object: it has no name.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct AuthorizationView<'a> {
+    pub(super) authorizers: List<AuthorizerView<'a>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
+pub(super) struct AuthorizerView<'a> {
+    /// The mode.
+    #[serde(rename = "type")]
+    pub(super) kind: Text<'a>,
+}
+
 /// A CertificateSigningRequest.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, bound(deserialize = "'de: 'a"))]

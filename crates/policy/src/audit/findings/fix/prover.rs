@@ -15,7 +15,7 @@ use super::super::workloads::{Daemon, Place, Workloads, daemons, find_daemons, f
 use super::change::{Change, Key, target};
 use super::part::{Fix, FixKind, FixPart};
 use super::plan::{self, Plan};
-use super::workload;
+use super::{server, workload};
 use crate::audit::Subject;
 use crate::audit::in_force::InForce;
 use crate::audit::kubelet_access::Objects;
@@ -86,6 +86,13 @@ impl<'a> Prover<'a> {
                 let parts = workload::fix(found.id, places, &text);
                 return parts
                     .map_or_else(|| manual(text, None), |parts| Proven { fix: Fix { parts }, after: None });
+            }
+            "PC106" | "PC108" | "PC125" if found.bindings.is_empty() => {
+                let parts = server::fix(found, self.standing, &text);
+                return parts.map_or_else(
+                    || manual(text, Some("failed")),
+                    |parts| Proven { fix: Fix { parts }, after: None },
+                );
             }
             _ => {}
         }

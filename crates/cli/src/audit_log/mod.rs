@@ -1,5 +1,7 @@
-//! Reads the lines of an audit log, of any length of the log: plain, or compressed with gzip. Damage stops nothing but the
+//! Reads the lines of an audit log, of any length of the log: plain, or compressed with gzip or zstd (AU-16). Damage stops nothing but the
 //! file that it breaks off.
+
+mod zstd;
 
 use std::cell::Cell;
 use std::fs::File;
@@ -78,15 +80,19 @@ impl AuditLogs {
             };
             let counted = Counted { inner: input, read: Rc::clone(&self.read) };
             let mut plain = BufReader::with_capacity(1 << 16, counted);
-            let is_gzip = plain.fill_buf().map_err(|error| unreadable(path, &error))?.starts_with(GZIP);
+            let start = plain.fill_buf().map_err(|error| unreadable(path, &error))?;
+            let (is_gzip, is_zstd) = (start.starts_with(GZIP), start.starts_with(zstd::MAGIC));
             let take = &mut |line: Line<'_>| take(path, line);
-            let done = match is_gzip {
-                true => lines(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(plain)), take),
-                false => lines(plain, take),
+            let done = if is_gzip {
+                lines(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(plain)), take)
+            } else if is_zstd {
+                lines(BufReader::with_capacity(1 << 16, zstd::Decoder::new(plain)), take)
+            } else {
+                lines(plain, take)
             };
             match done {
                 Ok(()) => {}
-                Err((number, error)) if is_gzip && is_damage(&error) => {
+                Err((number, error)) if (is_gzip || is_zstd) && is_damage(&error) => {
                     let reason = format!("the compressed file is damaged or cut, and ends here: {error}");
                     take(Line::Damaged(number, reason));
                 }

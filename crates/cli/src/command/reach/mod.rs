@@ -1,6 +1,9 @@
 //! `portcullis reach`: what each node reaches, by itself and in the end (AU-2).
 
-use std::io::{BufWriter, Write};
+mod dot;
+mod tables;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
@@ -17,7 +20,7 @@ use crate::audit_source::{AuditSource, Reading, tell_missing};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
-use crate::terminal::plain;
+use crate::output::{self, Forms, Output};
 use crate::{table, time, yaml};
 
 /// Show what each node reaches: what a stolen node could read, and what follows from that
@@ -80,10 +83,14 @@ pub struct ReachArgs {
     #[arg(long, value_name = "TIME")]
     now: Option<String>,
 
-    /// The output format: a table with counts; a wide one, with the path to everything; everything as JSON or YAML; or a page for a
-    /// browser
-    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
+    /// The form of the answer: table with counts; wide, with the path to everything; json or yaml with everything; dot for Graphviz;
+    /// or html for a page. FORM=FILE writes to a file; repeatable
+    #[arg(short, long, value_name = "FORM[=FILE]", default_value = "table")]
+    output: Vec<Output<Form>>,
+
+    /// The file for the form that has none of its own [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    output_file: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -92,13 +99,26 @@ enum Order {
     Reach,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+/// A form of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
     Table,
     Wide,
     Json,
     Yaml,
+    Dot,
     Html,
+}
+
+impl Forms for Form {
+    const FORMS: &'static [(&'static str, Self)] = &[
+        ("table", Self::Table),
+        ("wide", Self::Wide),
+        ("json", Self::Json),
+        ("yaml", Self::Yaml),
+        ("dot", Self::Dot),
+        ("html", Self::Html),
+    ];
 }
 
 const EXAMPLES: &str = "\
@@ -107,7 +127,8 @@ Examples:
   portcullis reach --state cluster.json
   portcullis reach --state cluster.json --sort reach -o wide
   portcullis reach --state cluster.json --node node-1 -o json
-  portcullis reach --state cluster.json -o html > reach.html
+  portcullis reach --state cluster.json -o html=reach.html
+  portcullis reach --state cluster.json --node node-1 -o dot | dot -Tsvg > reach.svg
   portcullis reach --state cluster.json --direct -o yaml";
 
 /// Runs the command.
@@ -115,7 +136,10 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid; nothing was written to standard output.
 pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
-    if args.output == Output::Html && (args.direct || !args.node.is_empty()) {
+    let outputs = output::all(&args.output, args.output_file.as_deref())?;
+    let has = |forms: &[Form]| outputs.iter().any(|output| forms.contains(&output.form));
+    let has_page = has(&[Form::Html]);
+    if has_page && (args.direct || !args.node.is_empty()) {
         return Err(Failure::input(
             "-o html: a page shows what all nodes reach in the end: leave out --direct and --node",
         ));
@@ -132,38 +156,37 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
     if let Some(name) = args.node.iter().find(|name| !nodes.contains(name.as_str())) {
         return Err(Failure::input(format_args!("--node {name:?}: the state has no such node")));
     }
-    let is_needed = matches!(args.output, Output::Json | Output::Yaml | Output::Wide);
+    let has_paths = has(&[Form::Json, Form::Yaml, Form::Wide, Form::Dot]);
     let wanted = Wanted {
         nodes: args.node.clone(),
         direct_alone: args.direct,
         absent: args.wide,
-        paths: if is_needed { args.paths } else { 0 },
+        paths: if has_paths { args.paths } else { 0 },
     };
     let is_expired = |expiration: &str| time::parse(expiration).is_ok_and(|end| end <= now);
     let asked = Asked { is_expired: &is_expired };
-    let is_page = args.output == Output::Html;
-    let map = if is_page { ReachMap::of(&state, &asked) } else { ReachMap::default() };
-    let mut report = match is_page {
-        true => Report { nodes: Vec::new(), incomplete: map.incomplete.clone() },
-        false => reach::report(&state, &wanted, &asked),
+    let map = if has_page { ReachMap::of(&state, &asked) } else { ReachMap::default() };
+    let mut report = match has_paths || has(&[Form::Table]) {
+        true => reach::report(&state, &wanted, &asked),
+        false => Report { nodes: Vec::new(), incomplete: map.incomplete.clone() },
     };
     unanswered(&mut report, incomplete);
     if args.sort == Order::Reach {
         report.nodes.sort_by_key(|node| std::cmp::Reverse(size(node)));
     }
-    let mut out = BufWriter::new(std::io::stdout().lock());
-    match args.output {
-        Output::Json => writeln!(out, "{:#}", value(&report))?,
-        Output::Yaml => write!(out, "{}", yaml::block(&value(&report)))?,
-        Output::Html => {
-            let incomplete = report.incomplete.clone();
-            html::write(&mut out, &Content { map: &map, audited: None, incomplete })?;
-        }
-        Output::Table | Output::Wide => {
-            table::columns(&mut out, &rows(&report, args.output == Output::Wide))?;
-        }
+    for output in &outputs {
+        output.write(&|form, out| match form {
+            Form::Table => table::columns(out, &tables::rows(&report, false)),
+            Form::Wide => table::columns(out, &tables::rows(&report, true)),
+            Form::Json => writeln!(out, "{:#}", value(&report)),
+            Form::Yaml => write!(out, "{}", yaml::block(&value(&report))),
+            Form::Dot => dot::write(out, &report),
+            Form::Html => {
+                let incomplete = report.incomplete.clone();
+                html::write(out, &Content { map: &map, audited: None, incomplete })
+            }
+        })?;
     }
-    out.flush()?;
     tell_missing(&report.incomplete);
     // AU-22
     let is_partial = report.incomplete.iter().any(|missing| missing.why.is_failure());
@@ -187,51 +210,6 @@ fn size(node: &NodeReach) -> (bool, bool, usize, usize, usize) {
         ),
         None => (false, false, node.direct.secrets.len(), node.direct.pods.len(), 0),
     }
-}
-
-fn rows(report: &Report, is_wide: bool) -> Vec<Vec<String>> {
-    let has_closure = report.nodes.iter().any(|node| node.closure.is_some());
-    let mut head = vec!["NODE", "SECRETS", "CONFIGMAPS", "VOLUMES", "ACCOUNTS"];
-    if has_closure {
-        head.extend(["| IN THE END: ADMIN", "NODES", "PODS", "SECRETS", "ACCOUNTS"]);
-    }
-    if is_wide && has_closure {
-        head.push("PATH TO ADMIN");
-    }
-    let mut rows = vec![head.into_iter().map(str::to_owned).collect()];
-    rows.extend(report.nodes.iter().map(|node| row(node, is_wide)));
-    rows
-}
-
-fn row(node: &NodeReach, is_wide: bool) -> Vec<String> {
-    let direct = &node.direct;
-    let mut row = vec![
-        plain(&node.node).to_string(),
-        direct.secrets.len().to_string(),
-        direct.configmaps.len().to_string(),
-        direct.persistentvolumes.len().to_string(),
-        direct.serviceaccounts.len().to_string(),
-    ];
-    let Some(closure) = &node.closure else { return row };
-    let all = |count: &reach::Names| if count.all { "all".to_owned() } else { count.count.to_string() };
-    row.extend([
-        format!("| {}", closure.cluster_admin.as_str()),
-        closure.counts.nodes.to_string(),
-        closure.counts.pods.count.to_string(),
-        all(&closure.counts.secrets),
-        closure.counts.serviceaccounts.to_string(),
-    ]);
-    if is_wide {
-        row.push(to_admin(closure));
-    }
-    row
-}
-
-/// The path to everything in one line.
-fn to_admin(closure: &Closure) -> String {
-    let path = closure.paths.iter().find(|path| path.to == "admin");
-    let edges = path.map(|path| path.edges.as_slice()).unwrap_or_default();
-    edges.iter().map(|edge| format!("{} -> {}", edge.id, plain(&edge.to))).collect::<Vec<_>>().join(" ")
 }
 
 /// The inputs beside objects on which reach depends.

@@ -1,0 +1,86 @@
+//! What a refused request would need: enough of it for a role (AU-125), in bounded memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::text::cut;
+use crate::request::Attributes;
+
+/// The number of names, and of namespaces, that a row keeps. Beyond that all names, and then all namespaces, are needed.
+const KEPT: usize = 16;
+
+/// What the requests of a row need.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Needs {
+    pub(super) what: What,
+    pub(super) places: Places,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// A resource: the API group, and the resource with its subresource, as rules name it.
+    Resource { group: String, resource: String },
+    /// A path that is no resource.
+    Path(String),
+    /// Something with a name that is longer than a row keeps.
+    TooLong,
+}
+
+/// Where. A request without a namespace is one for the whole cluster, or for what lies in no namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Places {
+    /// In these namespaces.
+    Some(BTreeMap<String, Names>),
+    /// In so many that they are not counted.
+    Everywhere,
+}
+
+/// The names of objects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Names {
+    /// These.
+    Some(BTreeSet<String>),
+    /// So many that they are not counted, or a request without a name.
+    All,
+}
+
+impl Needs {
+    /// What one request needs.
+    pub(super) fn of(asked: &Attributes<'_>) -> Self {
+        let is_whole = |texts: &[&str]| texts.iter().all(|text| cut(text) == **text);
+        let what = match &asked.resource {
+            None if is_whole(&[asked.path]) => What::Path(asked.path.to_owned()),
+            Some(of) if is_whole(&[of.group, of.resource, of.subresource]) => What::Resource {
+                group: of.group.to_owned(),
+                resource: match of.subresource {
+                    "" => of.resource.to_owned(),
+                    subresource => format!("{}/{subresource}", of.resource),
+                },
+            },
+            _ => What::TooLong,
+        };
+        let mut needs = Self { what, places: Places::Some(BTreeMap::new()) };
+        needs.add(asked);
+        needs
+    }
+
+    /// Adds the place of another request for the same.
+    pub(super) fn add(&mut self, asked: &Attributes<'_>) {
+        let Places::Some(places) = &mut self.places else { return };
+        let (namespace, name) = match &asked.resource {
+            Some(resource) => (resource.namespace, resource.name),
+            None => ("", ""),
+        };
+        if !places.contains_key(namespace) && places.len() >= KEPT {
+            self.places = Places::Everywhere;
+            return;
+        }
+        let names = places.entry(cut(namespace)).or_insert_with(|| Names::Some(BTreeSet::new()));
+        let Names::Some(known) = names else { return };
+        if name.is_empty() || cut(name) != name || (known.len() >= KEPT && !known.contains(name)) {
+            *names = Names::All;
+        } else if !known.contains(name) {
+            known.insert(name.to_owned());
+        }
+    }
+}
