@@ -30,7 +30,8 @@ impl<R: BufRead> Decoder<R> {
             match self.frame.reset(&mut self.source) {
                 Ok(()) => return Ok(true),
                 Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length, ..
+                    length,
+                    ..
                 })) => {
                     let skipped = io::copy(&mut self.source.by_ref().take(length.into()), &mut io::sink())?;
                     if skipped < u64::from(length) {

@@ -335,6 +335,48 @@ fn modes_of_a_file_are_read_from_the_state_au_12() {
     assert_eq!(run.code, 2, "{run:#?}");
 }
 
+/// Everything that a recorded kube-apiserver 1.36 had in its etcd, as a new user would dump it: of the default policy nothing is
+/// found, and of its pods only the selector by a label that kubelets may set. One command more makes the page.
+#[test]
+fn the_dump_of_a_recorded_cluster_is_audited_au_167() {
+    let scratch = Scratch::new();
+    let objects = recorded::lines("etcd-registry/registry-protobuf.jsonl");
+    let items: Vec<Value> =
+        objects.into_iter().map(|line| line["json"].clone()).filter(|json| !json.is_null()).collect();
+    assert!(items.len() > 200, "{} objects", items.len());
+    let selects = |item: &&Value| item["kind"] == "Pod" && !item["spec"]["nodeSelector"].is_null();
+    let by_label: Vec<&Value> = items.iter().filter(selects).collect();
+    let expected: BTreeSet<_> = by_label
+        .iter()
+        .map(|pod| {
+            format!(
+                "pod/{}/{}",
+                pod["metadata"]["namespace"].as_str().unwrap(),
+                pod["metadata"]["name"].as_str().unwrap()
+            )
+        })
+        .collect();
+    let state =
+        scratch.write("dump.json", json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string());
+    let page = scratch.path().join("page.html");
+    let run = audit(&state, &["-o", "json", "-o", &format!("html={}", page.display())]);
+    let findings = document(&run)["findings"].clone();
+    let found: BTreeSet<_> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| {
+            assert_eq!(finding["id"], "PC124", "{finding:#}");
+            finding["subject"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(found, expected);
+    let page = std::fs::read_to_string(page).unwrap();
+    for node in ["node-a", "node-b.example"] {
+        assert!(page.contains(node), "{node} is on the page");
+    }
+}
+
 /// AU-165: no form shows what a Secret, a ConfigMap or a variable holds.
 #[test]
 fn no_form_shows_a_value_au_165() {
