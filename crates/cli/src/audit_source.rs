@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::Args;
 use jiff::Timestamp;
 use portcullis_policy::audit::inputs::Input;
 use portcullis_policy::audit::state::{Item, State, StateBuilder};
 use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::engine::EngineConfig;
 use portcullis_server::state::manifest::Manifest;
-use portcullis_server::state::{self, ForAudit, KubeletFile};
+use portcullis_server::state::{self, ForAudit, KubeletFile, KubeletForm};
 
 use crate::cluster_source::{ClusterFlags, OR_FILES};
-use crate::collection::Collection;
+use crate::collection::{Collection, Kubelets, Wants};
 use crate::engine_flags::{runtime, threads};
 use crate::failure::Failure;
 use crate::terminal::plain;
@@ -25,6 +26,41 @@ pub struct AuditSource<'f> {
     pub cluster: &'f ClusterFlags,
     /// Whether Secrets and ConfigMaps of the cluster are listed, without their values (AU-18).
     pub secret_metadata: bool,
+    /// Whether kubelets are asked themselves (AU-19).
+    pub kubelets: &'f KubeletFlags,
+}
+
+/// Whether kubelets are asked themselves, and how.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Cluster")]
+pub struct KubeletFlags {
+    /// Ask each kubelet for its configuration (/configz), which needs the right to get nodes/configz. A kubelet gets the credential
+    /// only if its certificate verifies; but then every kubelet sees the token of the kubeconfig
+    #[arg(long)]
+    kubelets: bool,
+
+    /// The CA certificates of kubelets, in PEM [default: those of the API server]
+    #[arg(long, value_name = "FILE", requires = "kubelets")]
+    kubelet_certificate_authority: Option<PathBuf>,
+}
+
+impl KubeletFlags {
+    /// How kubelets are asked; none if they are not.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    fn wanted(&self) -> Result<Option<Kubelets>, Failure> {
+        if !self.kubelets {
+            return Ok(None);
+        }
+        let read = |path: &PathBuf| {
+            std::fs::read(path).map_err(|error| {
+                Failure::input(format_args!("--kubelet-certificate-authority {}: {error}", path.display()))
+            })
+        };
+        let certificate_authority = self.kubelet_certificate_authority.as_ref().map(read).transpose()?;
+        Ok(Some(Kubelets { certificate_authority }))
+    }
 }
 
 /// What was read.
@@ -49,8 +85,11 @@ impl AuditSource<'_> {
         if self.secret_metadata && !self.state.is_empty() {
             return Err(Failure::input("--secret-metadata is for clusters: files have what they have"));
         }
+        if self.kubelets.kubelets && !self.state.is_empty() {
+            return Err(Failure::input("--kubelets is for clusters: files have what they have"));
+        }
         let (incomplete, kubelets) = match self.state.is_empty() {
-            true => (read_cluster(&mut builder, self)?, Vec::new()),
+            true => read_cluster(&mut builder, self)?,
             false => read_files(&mut builder, self.state)?,
         };
         Ok(Reading { state: builder.finish(), incomplete, kubelets })
@@ -87,8 +126,11 @@ fn read_files(
     Ok((incomplete, beside.kubelets))
 }
 
-fn read_cluster(builder: &mut StateBuilder, source: &AuditSource<'_>) -> Result<Vec<Incomplete>, Failure> {
-    let collection = source.cluster.collect(source.secret_metadata, OR_FILES)?;
+fn read_cluster(
+    builder: &mut StateBuilder,
+    source: &AuditSource<'_>,
+) -> Result<(Vec<Incomplete>, Vec<KubeletFile>), Failure> {
+    let collection = source.cluster.collect(source.secret_metadata, source.kubelets, OR_FILES)?;
     builder.version(&collection.manifest.server_version);
     for (entry, objects) in collection.manifest.resources.iter().zip(&collection.objects) {
         let Some(kind) = Input::find(&entry.group, &entry.resource).and_then(Input::item_kind) else {
@@ -102,7 +144,13 @@ fn read_cluster(builder: &mut StateBuilder, source: &AuditSource<'_>) -> Result<
             builder.take(item).map_err(|error| undecodable(&error))?;
         }
     }
-    Ok(note(builder, &collection.manifest))
+    let file = |(node, text): &(String, String)| KubeletFile {
+        node: node.clone(),
+        form: KubeletForm::Configuration,
+        path: PathBuf::from(format!("kubelets/{node}.json")),
+        text: text.clone(),
+    };
+    Ok((note(builder, &collection.manifest), collection.kubelets.iter().map(file).collect()))
 }
 
 /// Notes what was listed, and returns what is missing beside.
@@ -116,14 +164,23 @@ impl ClusterFlags {
     ///
     /// # Errors
     /// There is no kubeconfig, in which case `instead` says what else can be done; or the cluster cannot be reached.
-    pub(crate) fn collect(&self, secret_metadata: bool, instead: &str) -> Result<Collection, Failure> {
+    pub(crate) fn collect(
+        &self,
+        secret_metadata: bool,
+        kubelets: &KubeletFlags,
+        instead: &str,
+    ) -> Result<Collection, Failure> {
         if secret_metadata {
             eprintln!("{WORTH}");
         }
+        let wants = Wants { secret_metadata, kubelets: kubelets.wanted()? };
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let collection = runtime()?.block_on(async {
             let connection = self.connect(instead).await?;
-            let read = Collection::read(&connection, secret_metadata, &time).await;
+            if wants.kubelets.is_some() && connection.sends_token().map_err(Failure::input)? {
+                eprintln!("{SEEN}");
+            }
+            let read = Collection::read(&connection, &wants, &time).await;
             read.map_err(Failure::unreachable)
         })?;
         for (input, why) in &collection.troubles {
@@ -137,3 +194,7 @@ impl ClusterFlags {
 const WORTH: &str = "warning: --secret-metadata needs the right to list secrets and config maps, and that right gives their \
     values too: RBAC cannot grant their metadata alone. Whoever gets this credential can read every secret; nothing else in the \
     audit needs it";
+
+/// AU-19, E20
+const SEEN: &str = "warning: --kubelets shows the token of this credential to every kubelet, and so to whoever has stolen a machine: \
+    use one that has no other rights, or a client certificate";

@@ -81,6 +81,13 @@ enum Source {
     },
     InCluster,
     Parts(Parts),
+    /// Another server, with the credentials of a connection.
+    Beside {
+        of: Box<Self>,
+        server: String,
+        /// The CA certificates of that server, in PEM; those of the connection's server without them.
+        certificate_authority: Option<Vec<u8>>,
+    },
 }
 
 /// A connection to an API server. Clones share the connection.
@@ -157,7 +164,7 @@ impl Connection {
                 context: context.clone(),
                 credential: Some(credential),
             },
-            Source::InCluster | Source::Parts(_) => Source::Parts(Parts {
+            Source::InCluster | Source::Parts(_) | Source::Beside { .. } => Source::Parts(Parts {
                 server: self.server(),
                 certificate_authority: self.certificate_authority().into_bytes(),
                 credential,
@@ -172,6 +179,32 @@ impl Connection {
     /// The URL, certificate or key is invalid, or the key does not match the certificate.
     pub async fn from_parts(parts: Parts) -> Result<Self, ConnectError> {
         Self::from_source(Source::Parts(parts)).await
+    }
+
+    /// Connects to another server with the same credentials, which it gets only if its certificate verifies: by the given CA
+    /// certificates in PEM, or by those of the API server.
+    ///
+    /// # Errors
+    /// The URL or a certificate is invalid, or the files of this connection are no longer valid.
+    pub async fn beside(
+        &self,
+        server: String,
+        certificate_authority: Option<Vec<u8>>,
+    ) -> Result<Self, ConnectError> {
+        let of = Box::new(self.shared.source.clone());
+        Self::from_source(Source::Beside { of, server, certificate_authority }).await
+    }
+
+    /// Returns whether a token is sent, which every server that sees it can use.
+    ///
+    /// # Errors
+    /// The files of this connection are no longer valid.
+    pub fn sends_token(&self) -> Result<bool, ConnectError> {
+        let user = self.shared.source.config()?.0.auth_info;
+        Ok(user.token.is_some()
+            || user.token_file.is_some()
+            || user.exec.is_some()
+            || user.auth_provider.is_some())
     }
 
     #[expect(
@@ -301,6 +334,16 @@ impl Source {
                 config.auth_info = parts.credential.auth_info();
                 Ok((config, String::new()))
             }
+            Self::Beside { of, server, certificate_authority } => {
+                let (mut config, context) = of.config()?;
+                config.cluster_url = server.parse().map_err(|e| self.refuse(format!("not a URL: {e}")))?;
+                config.tls_server_name = None;
+                config.accept_invalid_certs = false;
+                if let Some(authority) = certificate_authority {
+                    config.root_cert = Some(certificates(authority));
+                }
+                Ok((config, context))
+            }
         }
     }
 
@@ -312,6 +355,7 @@ impl Source {
                 ConnectError::Kubeconfig { origin: "this pod's service account".to_owned(), why }
             }
             Self::Parts(parts) => ConnectError::Parts { server: parts.server.clone(), why },
+            Self::Beside { server, .. } => ConnectError::Parts { server: server.clone(), why },
         }
     }
 }

@@ -14,6 +14,7 @@ mod connect_error;
 mod events;
 pub mod feed;
 pub mod kubeconfig;
+pub mod kubelets;
 pub mod lease;
 pub mod node_certificate;
 pub mod plain_counter;

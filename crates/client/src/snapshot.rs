@@ -28,7 +28,7 @@ const AT_A_TIME: usize = 4;
 /// How often a request is made again that failed for the moment, and a list that has expired.
 const MOST_FAILURES: u32 = 5;
 /// Says whose requests these are in the audit log of the server (AU-17).
-const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (audit)");
+pub(crate) const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (audit)");
 const JSON: &str = "application/json";
 /// Metadata is enough of some kinds.
 const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";

@@ -65,6 +65,9 @@ fn files(collection: &Collection) -> io::Result<Vec<(String, Vec<u8>)>> {
     if let Some(version) = &collection.version {
         files.push(("version.json".to_owned(), format!("{version}\n").into_bytes()));
     }
+    for (node, config) in &collection.kubelets {
+        files.push((format!("kubelets/{node}.json"), format!("{config}\n").into_bytes()));
+    }
     files.sort();
     let manifest = serde_json::to_string_pretty(&collection.manifest).map_err(io::Error::other)?;
     files.push((MANIFEST.to_owned(), format!("{manifest}\n").into_bytes()));
@@ -74,6 +77,9 @@ fn files(collection: &Collection) -> io::Result<Vec<(String, Vec<u8>)>> {
 fn directory(files: &[(String, Vec<u8>)], path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     for (name, content) in files {
+        if let Some(folder) = path.join(name).parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path.join(name))?;
         file.write_all(content)?;
         file.sync_all()?;

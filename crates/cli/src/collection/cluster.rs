@@ -1,6 +1,8 @@
 //! Reads a cluster once, and reduces its objects.
 
 use bytes::Bytes;
+use portcullis_apimachinery::names::is_dns_subdomain;
+use portcullis_client::kubelets::{self, Kubelet};
 use portcullis_client::snapshot::{self, List};
 use portcullis_client::{CallError, Connection};
 use portcullis_policy::audit::inputs::{Form, INPUTS, Input};
@@ -8,11 +10,32 @@ use portcullis_policy::audit::state::Item;
 use portcullis_server::state::manifest::{API_VERSION, Entry, KIND, Manifest, Named, Outcome};
 use serde_json::{Value, json};
 
-use super::fields;
 use super::keep::Keep;
+use super::{computed, fields};
 
 /// The namespace and the name of the ConfigMap with the configuration of kubelets (AU-13).
 const KUBELET_CONFIG: (&str, &str) = ("kube-system", "kubelet-config");
+
+/// The port of a kubelet that does not say its own.
+const KUBELET_PORT: u16 = 10250;
+/// How many kubelets that do not answer are named.
+const NAMED: usize = 5;
+
+/// What is to be read, beside what every audit needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wants {
+    /// Secrets and ConfigMaps, as their metadata alone.
+    pub(crate) secret_metadata: bool,
+    /// The configuration of each kubelet, from itself.
+    pub(crate) kubelets: Option<Kubelets>,
+}
+
+/// How kubelets are asked.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kubelets {
+    /// The CA certificates of kubelets, in PEM; without them those of the API server.
+    pub(crate) certificate_authority: Option<Vec<u8>>,
+}
 
 /// The objects of a cluster.
 #[derive(Debug)]
@@ -23,6 +46,8 @@ pub(crate) struct Collection {
     pub(crate) version: Option<String>,
     /// The objects of each resource of the manifest, sorted by namespace and name.
     pub(crate) objects: Vec<Vec<Collected>>,
+    /// The configuration of kubelets, by node, as `/configz` gives it.
+    pub(crate) kubelets: Vec<(String, String)>,
     /// What the server said where something is missing: the input, and the message.
     pub(crate) troubles: Vec<(String, String)>,
 }
@@ -37,15 +62,11 @@ pub(crate) struct Collected {
 }
 
 impl Collection {
-    /// Reads a cluster. Secrets and ConfigMaps are listed only with `secret_metadata`, and never with their values.
+    /// Reads a cluster. Secrets and ConfigMaps are listed only if they are wanted, and never with their values.
     ///
     /// # Errors
     /// The cluster cannot be reached.
-    pub(crate) async fn read(
-        connection: &Connection,
-        secret_metadata: bool,
-        time: &str,
-    ) -> Result<Self, CallError> {
+    pub(crate) async fn read(connection: &Connection, wants: &Wants, time: &str) -> Result<Self, CallError> {
         // Asked first: who cannot be reached is told at once.
         let version = match snapshot::read_path(connection, "/version").await {
             Err(error @ CallError::Unreachable { .. }) => return Err(error),
@@ -54,7 +75,7 @@ impl Collection {
         let mut collection = Self::empty(context(connection), time);
         collection.take_version(version);
         let config = kubelet_config(connection).await;
-        let is_asked = |input: &&Input| input.form == Form::Whole || secret_metadata;
+        let is_asked = |input: &&Input| input.form == Form::Whole || wants.secret_metadata;
         let keeps: Vec<(&Input, Keep)> = INPUTS.iter().map(|input| (input, fields::of(input))).collect();
         let reduce = |input: &'static Input, version: &'static str, json: Bytes| {
             let keep = keeps.iter().find(|(of, _)| *of == input).map(|(_, keep)| keep);
@@ -70,7 +91,52 @@ impl Collection {
             let more = if input.resource == "configmaps" { config.as_ref() } else { None };
             collection.take(input, list, more);
         }
+        if let Some(kubelets) = &wants.kubelets {
+            collection.ask_kubelets(connection, kubelets).await;
+        }
         Ok(collection)
+    }
+
+    /// Asks the kubelet of each node for its configuration (AU-19).
+    async fn ask_kubelets(&mut self, connection: &Connection, how: &Kubelets) {
+        let objects = self.manifest.resources.iter().zip(&self.objects);
+        let nodes = objects.filter(|(entry, _)| entry.group.is_empty() && entry.resource == "nodes");
+        let found: Vec<(String, Option<Kubelet>)> =
+            nodes.flat_map(|(_, nodes)| nodes).map(|node| (node.name.clone(), kubelet(node))).collect();
+        let asked: Vec<Kubelet> = found.iter().filter_map(|(_, kubelet)| kubelet.clone()).collect();
+        let answers =
+            kubelets::configurations(connection, &asked, how.certificate_authority.as_deref()).await;
+        let mut answers = answers.into_iter();
+        let mut silent = 0_usize;
+        for (node, kubelet) in found {
+            let answer = kubelet.and_then(|_| answers.next());
+            let code = answer.as_ref().and_then(|answer| answer.as_ref().err()?.code());
+            let config = match answer {
+                None => Err("the node has no address".to_owned()),
+                Some(Err(error)) => Err(error.to_string()),
+                Some(Ok(answer)) => computed::configz(&answer),
+            };
+            let outcome = match (&config, code) {
+                (Ok(_), _) => Outcome::Listed,
+                (Err(_), Some(401 | 403)) => Outcome::Refused,
+                (Err(_), _) => Outcome::Failed,
+            };
+            self.name("nodes/configz", ("", &node), outcome, code);
+            match config {
+                Ok(config) => self.kubelets.push((node, config)),
+                Err(why) => {
+                    silent = silent.saturating_add(1);
+                    if silent <= NAMED {
+                        self.troubles
+                            .push(("kubelet-configuration".to_owned(), format!("node {node}: {why}")));
+                    }
+                }
+            }
+        }
+        if silent > NAMED {
+            let more = format!("{} more kubelets did not answer", silent.saturating_sub(NAMED));
+            self.troubles.push(("kubelet-configuration".to_owned(), more));
+        }
     }
 
     fn empty(context: String, time: &str) -> Self {
@@ -84,7 +150,7 @@ impl Collection {
             resources: Vec::new(),
             objects: Vec::new(),
         };
-        Self { manifest, version: None, objects: Vec::new(), troubles: Vec::new() }
+        Self { manifest, version: None, objects: Vec::new(), kubelets: Vec::new(), troubles: Vec::new() }
     }
 
     /// The number of all objects.
@@ -199,6 +265,26 @@ impl Collected {
     fn key(&self) -> (&str, &str) {
         (&self.namespace, &self.name)
     }
+}
+
+/// Where the kubelet of a node listens, by its Node: the internal address, else the external one, else its name in the network. None
+/// without an address, or if the name of the node would not be one of a file.
+fn kubelet(node: &Collected) -> Option<Kubelet> {
+    let object: Value = serde_json::from_str(&node.json).ok().filter(|_| is_dns_subdomain(&node.name))?;
+    let status = object.get("status")?;
+    let addresses = status.get("addresses")?.as_array()?;
+    let of = |kind: &str| {
+        let mut of_kind =
+            addresses.iter().filter(|address| address.get("type").and_then(Value::as_str) == Some(kind));
+        of_kind.find_map(|address| address.get("address")?.as_str().filter(|address| !address.is_empty()))
+    };
+    let address = ["InternalIP", "ExternalIP", "InternalDNS", "Hostname"].into_iter().find_map(of)?;
+    let port = status.pointer("/daemonEndpoints/kubeletEndpoint/Port").and_then(Value::as_u64);
+    Some(Kubelet {
+        node: node.name.clone(),
+        address: address.to_owned(),
+        port: port.and_then(|port| u16::try_from(port).ok()).filter(|port| *port > 0).unwrap_or(KUBELET_PORT),
+    })
 }
 
 async fn kubelet_config(connection: &Connection) -> Result<Bytes, CallError> {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_pki::csr::UncheckedCsr;
+use portcullis_policy::audit::state::KubeletSettings;
 use portcullis_server::state::yaml_to_json;
 use serde_json::{Map, Value, json};
 
@@ -143,6 +144,16 @@ fn requested(base64: &str) -> Option<Value> {
         "commonName": subject.common_name().ok()?,
         "organizations": subject.organizations().ok()?,
     }))
+}
+
+/// The answer of `/configz` of a kubelet, reduced; or why it cannot be used. It is never quoted: the kubelet may be anybody's.
+pub(super) fn configz(answer: &str) -> Result<String, String> {
+    let mut document: Value = serde_json::from_str(answer).map_err(|_| "the answer is no JSON".to_owned())?;
+    let config = document.get_mut("kubeletconfig").map(Value::take).filter(Value::is_object);
+    let config = config.ok_or("the answer has no kubeletconfig")?;
+    let kept = Keep::of(KUBELET, |_, _| None).reduce(config).unwrap_or_default();
+    KubeletSettings::of(&kept).map_err(|_| "a field that is read is of another type".to_owned())?;
+    Ok(json!({"kubeletconfig": kept}).to_string())
 }
 
 /// A kubelet configuration in JSON; none if it is not YAML.

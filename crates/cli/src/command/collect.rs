@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::audit_source::KubeletFlags;
 use crate::cluster_source::ClusterFlags;
 use crate::collection;
 use crate::failure::Failure;
@@ -42,12 +43,16 @@ pub struct CollectArgs {
 
     #[command(flatten)]
     cluster: ClusterFlags,
+
+    #[command(flatten)]
+    kubelets: KubeletFlags,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   portcullis collect -o cluster.tar.gz
   portcullis collect --context production -o production/
+  portcullis collect --kubelets -o cluster.tar.gz
   portcullis reach --state cluster.tar.gz";
 
 /// Runs the command.
@@ -56,7 +61,7 @@ Examples:
 /// There is something at the path already, the cluster cannot be reached, or the archive cannot be written.
 pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     collection::check(&args.output)?;
-    let collection = args.cluster.collect(args.secret_metadata, "")?;
+    let collection = args.cluster.collect(args.secret_metadata, &args.kubelets, "")?;
     collection::write(&collection, &args.output)?;
     writeln!(std::io::stdout().lock(), "{} objects are in {}", collection.count(), args.output.display())?;
     let is_partial = collection.manifest.is_incomplete();

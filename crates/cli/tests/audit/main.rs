@@ -6,6 +6,7 @@ mod collected;
 mod deployed;
 mod fake_cluster;
 mod findings;
+mod kubelets;
 mod page;
 mod reach;
 mod salt;

@@ -1,6 +1,6 @@
 //! The manifest of an archive: what a cluster was asked for, and what came of it (AU-20).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use policy::audit::inputs::Input;
 use policy::audit::state::{ItemKind, Listing};
@@ -132,9 +132,18 @@ impl Manifest {
             let (why, detail) = entry.lack()?;
             Some((entry.resource.clone(), why, detail))
         });
-        let objects = self.objects.iter().filter_map(|object| {
-            let detail = refusal(object.outcome, object.code);
-            Some((object.input(), object.outcome.why()?, detail))
+        // Many kubelets fail alike.
+        let mut objects = BTreeMap::<(String, Why, String), u64>::new();
+        for object in &self.objects {
+            if let Some(why) = object.outcome.why() {
+                let detail = refusal(object.outcome, object.code);
+                let count = objects.entry((object.input(), why, detail)).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        let objects = objects.into_iter().map(|((input, why, detail), count)| {
+            let detail = if count > 1 { format!("{detail}, {count} times") } else { detail };
+            (input, why, detail)
         });
         resources.chain(objects).map(|(input, why, detail)| Incomplete {
             input,
@@ -175,7 +184,7 @@ impl Named {
     /// The name of the input (AU-21).
     fn input(&self) -> String {
         match self.resource.as_str() {
-            "configmaps" => "kubelet-configuration",
+            "configmaps" | "nodes/configz" => "kubelet-configuration",
             "/version" => "kube-apiserver-version",
             other => other,
         }

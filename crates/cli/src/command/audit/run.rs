@@ -18,7 +18,7 @@ use super::form::Form;
 use super::html::{self, Audited, Content};
 use super::selection::{self, Selected};
 use super::{fixes, kubelets, logs, places, print, sarif};
-use crate::audit_source::{AuditSource, Reading};
+use crate::audit_source::{AuditSource, KubeletFlags, Reading};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -34,6 +34,9 @@ pub(super) struct FindingsArgs {
 
     #[command(flatten)]
     cluster: ClusterFlags,
+
+    #[command(flatten)]
+    kubelets: KubeletFlags,
 
     /// Also list the Secrets and ConfigMaps of the cluster, without their values: this needs the right to read every value, and
     /// only the rules about tokens need it (PC114, PC126)
@@ -164,6 +167,7 @@ pub(super) fn run(args: &FindingsArgs) -> Result<ExitCode, Failure> {
         state: &args.engine.state,
         cluster: &args.cluster,
         secret_metadata: args.secret_metadata,
+        kubelets: &args.kubelets,
     };
     let Reading { state, incomplete, kubelets } = source.read(config)?;
     let kubelets = kubelets::read(&args.kubelet_config, &kubelets, &state)?;

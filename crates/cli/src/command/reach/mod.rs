@@ -16,7 +16,7 @@ use portcullis_policy::engine::EngineConfig;
 use serde_json::Value;
 
 use super::audit::html::{self, Content};
-use crate::audit_source::{AuditSource, Reading, tell_missing};
+use crate::audit_source::{AuditSource, KubeletFlags, Reading, tell_missing};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
@@ -150,6 +150,8 @@ pub fn run(args: &ReachArgs) -> Result<ExitCode, Failure> {
         state: &args.engine.state,
         cluster: &args.cluster,
         secret_metadata: args.secret_metadata,
+        // Reach does not depend on the configuration of kubelets.
+        kubelets: &KubeletFlags::default(),
     };
     let Reading { state, incomplete, .. } = source.read(config)?;
     let nodes = state.nodes();
