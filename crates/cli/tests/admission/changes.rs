@@ -7,7 +7,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::WebhookService;
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::admission::support::{
     CONFIG_MAPS, MUTATING, Server, VALIDATING, allow, answer, authority, client_config, config_map,
     configure, patching, path, requests, rule, webhook,
 };

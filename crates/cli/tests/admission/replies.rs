@@ -7,7 +7,9 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{CONFIG_MAPS, Server, VALIDATING, config_map, configure, path, requests, webhook};
+use crate::admission::support::{
+    CONFIG_MAPS, Server, VALIDATING, config_map, configure, path, requests, webhook,
+};
 
 const UID: &str = "<uid of the request>";
 

@@ -10,7 +10,7 @@ use portcullis_testkit::wait::until;
 use portcullis_testkit::webhook::certificates;
 use serde_json::{Value, json};
 
-use crate::support::{Server, path};
+use crate::admission::support::{Server, path};
 
 const TOKENS: &str = "n1,system:node:n1,1,\"system:nodes\"\nn2,system:node:n2,2,\"system:nodes\"\n";
 

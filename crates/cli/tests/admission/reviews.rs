@@ -7,7 +7,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::WebhookService;
 use serde_json::{Value, json};
 
-use crate::support::{Server, VALIDATING, allow, configure, requests, rule, webhook};
+use crate::admission::support::{Server, VALIDATING, allow, configure, requests, rule, webhook};
 
 /// Fields that are not compared: their values differ in each run, or only one of the servers sets them.
 const LEFT_OUT: &[&str] =

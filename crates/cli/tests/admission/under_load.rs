@@ -8,7 +8,7 @@ use portcullis_testkit::wait::until;
 use portcullis_testkit::webhook::WebhookService;
 use serde_json::json;
 
-use crate::support::{CONFIG_MAPS, Server, VALIDATING, allow, config_map, configure, webhook};
+use crate::admission::support::{CONFIG_MAPS, Server, VALIDATING, allow, config_map, configure, webhook};
 
 #[test]
 fn large_writes_go_on_while_others_wait_for_a_webhook() {

@@ -8,7 +8,7 @@ use portcullis_testkit::software_tpm::{Manufacturer, SoftwareTpm};
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, Machine, REQUESTS, TPM, ek_digest, entry, failed, openssl};
+use crate::attest::support::{Cluster, Machine, REQUESTS, TPM, ek_digest, entry, failed, openssl};
 
 #[test]
 fn an_impostor_with_a_valid_bootstrap_token_gets_no_certificate_at_145() {

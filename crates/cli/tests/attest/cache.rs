@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::{Cluster, Finished, Machine, entry, failed};
+use crate::attest::support::{Cluster, Finished, Machine, entry, failed};
 
 const INSECURE: [&str; 2] = ["--attestor", "insecure"];
 const KILLS: u64 = 200;

@@ -5,7 +5,7 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::software_tpm::Manufacturer;
 
-use crate::support::{Cluster, Finished, Machine, TPM, entry, failed};
+use crate::attest::support::{Cluster, Finished, Machine, TPM, entry, failed};
 
 /// The entry of a cluster in the file, whose folder is another one.
 fn listed(name: &str, cluster: &Cluster) -> String {

@@ -11,7 +11,7 @@ use portcullis_testkit::wait;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, Machine, TPM, entry};
+use crate::attest::support::{Cluster, Machine, TPM, entry};
 
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
 const SECRETS: &str = "/api/v1/namespaces/kube-system/secrets";
@@ -41,7 +41,7 @@ fn automatic_approval_is_removed_once_attestation_works_and_restored_at_131_at_1
     // An authority that the server does not trust: nodes could not use what it signs.
     let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj /CN=other \
         -keyout other.key -out other.crt";
-    crate::support::openssl(cluster.scratch.path(), words);
+    crate::attest::support::openssl(cluster.scratch.path(), words);
     let machine = Machine::with_tpm("node-a", &tpm);
     let untrusted = cluster.controller_of(&cluster.path("other.crt"), &cluster.path("other.key"), &[]);
     let elsewhere = Machine { cache: "elsewhere", ..machine };

@@ -5,7 +5,7 @@ use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
 use serde_json::Value;
 
-use crate::support::{Cluster, Machine, TPM, ek_digest, entry};
+use crate::attest::support::{Cluster, Machine, TPM, ek_digest, entry};
 
 #[test]
 fn two_machines_with_a_tpm_each_get_certificates_for_their_own_names_at_101_at_116() {
@@ -163,7 +163,7 @@ fn an_enrolled_key_and_a_one_time_secret_prove_a_machine_at_100_at_104() {
         (of("node-x", "x"), by_key, "NotEnrolled"),
         (of("node-k", "k3"), by_secret, "AnswerInvalid"),
     ] {
-        let refused = crate::support::failed(&cluster.run(&machine, &flags), 4);
+        let refused = crate::attest::support::failed(&cluster.run(&machine, &flags), 4);
         assert!(refused["message"].as_str().unwrap().starts_with(reason), "{refused}");
     }
 }
@@ -190,7 +190,7 @@ fn a_person_at_the_machine_sees_the_tpm_and_the_cache_at_193() {
     let inspect = |cache: &str| {
         let mut command = portcullis_testkit::program!().command(["credential", "inspect", "--tpm"]);
         command.arg(tpm.connection()).args(["--cache-dir", cache]);
-        crate::support::Finished::of(&mut command)
+        crate::attest::support::Finished::of(&mut command)
     };
     let before = inspect(&cache).ok();
     // The digest is the one that tpm2-tools and openssl compute.

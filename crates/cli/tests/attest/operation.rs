@@ -6,7 +6,7 @@ use portcullis_testkit::health::{free_port, probe};
 use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
 
-use crate::support::{Cluster, Finished, Machine, TPM, entry};
+use crate::attest::support::{Cluster, Finished, Machine, TPM, entry};
 
 #[test]
 fn a_replica_that_is_killed_between_challenge_and_proof_is_replaced_and_issues_once_at_102() {
@@ -133,7 +133,7 @@ fn the_manifests_grant_what_it_needs_and_nothing_is_refused_at_87() {
     // A refusal writes its Event as well.
     let other = manufacturer.make("other");
     let swapped = Machine { cache: "swapped", ..Machine::with_tpm("node-a", &other) };
-    crate::support::failed(&cluster.run(&swapped, &["--once"]), 4);
+    crate::attest::support::failed(&cluster.run(&swapped, &["--once"]), 4);
     wait::until("the event is there", || {
         let events = cluster.admin().must(200, "GET", "/api/v1/namespaces/default/events", None);
         events["items"].as_array().unwrap().iter().any(|event| event["reason"] == "TofuMismatch")
@@ -183,7 +183,8 @@ fn a_machine_of_the_cluster_api_is_attested_and_its_record_dies_with_it_at_62_at
     // Another provider ID is another machine.
     cluster.admin().must(200, "DELETE", &format!("{machines}/node-a"), None);
     create("metal://other");
-    let refused = crate::support::failed(&cluster.run(&Machine { cache: "third", ..node }, &["--once"]), 4);
+    let refused =
+        crate::attest::support::failed(&cluster.run(&Machine { cache: "third", ..node }, &["--once"]), 4);
     assert!(refused["message"].as_str().unwrap().starts_with("ProviderIDMismatch: AT-62"), "{refused}");
 }
 

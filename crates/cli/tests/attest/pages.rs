@@ -7,7 +7,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::recorded::repository;
 use portcullis_testkit::software_tpm::Manufacturer;
 
-use crate::support::{Cluster, ek_digest, entry};
+use crate::attest::support::{Cluster, ek_digest, entry};
 
 #[test]
 fn the_page_on_attestation_shows_what_happens() {

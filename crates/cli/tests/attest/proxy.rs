@@ -18,7 +18,7 @@ use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, Machine, TPM, entry, openssl};
+use crate::attest::support::{Cluster, Machine, TPM, entry, openssl};
 
 /// A proxy that runs.
 struct Proxy {
@@ -192,7 +192,7 @@ fn another_user_of_the_machine_is_refused_and_a_public_address_as_well_at_118() 
     assert!(proxy.client().ask("GET", "/version", None).is_err());
     drop(proxy);
     let refused = cluster.run(&machine, &["--proxy-listen", "0.0.0.0:0"]);
-    let line = crate::support::failed(&refused, 2);
+    let line = crate::attest::support::failed(&refused, 2);
     assert!(line["message"].as_str().unwrap().contains("not a loopback address"), "{line}");
 }
 

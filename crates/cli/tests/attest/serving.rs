@@ -8,7 +8,7 @@ use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, Finished, Machine, REQUESTS, TPM, entry, openssl};
+use crate::attest::support::{Cluster, Finished, Machine, REQUESTS, TPM, entry, openssl};
 
 const KUBELET: &str = "kubernetes.io/kubelet-serving";
 const ADDRESSES: &str = ", addresses: [10.0.0.7, node-a.example.com]";

@@ -9,8 +9,8 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
 
-use crate::fake_cluster::{FakeCluster, list, objects, refusal, target, text};
-use crate::salt::{MARKER, assert_clean, salted};
+use crate::audit::fake_cluster::{FakeCluster, list, objects, refusal, target, text};
+use crate::audit::salt::{MARKER, assert_clean, salted};
 
 #[track_caller]
 pub(crate) fn collect(kubeconfig: &Path, output: &Path, flags: &[&str]) -> Finished {
@@ -365,7 +365,7 @@ fn a_damaged_configuration_of_kubelets_is_missing_and_not_quoted_au_21() {
         "metadata": {"namespace": "kube-system", "name": "kubelet-config"}});
     let cluster = FakeCluster::start(&salted(), move |path, _, _| {
         let is_config = path == "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
-        is_config.then(|| crate::fake_cluster::body(damaged.clone()))
+        is_config.then(|| crate::audit::fake_cluster::body(damaged.clone()))
     });
     let folder = scratch.path().join("archive");
     let run = collect(&cluster.kubeconfig(), &folder, &[]);
@@ -387,7 +387,7 @@ fn no_value_and_no_address_is_in_an_archive_even_if_the_server_gives_more_than_i
     )}});
     let cluster = FakeCluster::start(&salted(), move |path, _, _| {
         let is_config = path == "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
-        is_config.then(|| crate::fake_cluster::body(config.clone()))
+        is_config.then(|| crate::audit::fake_cluster::body(config.clone()))
     });
     let folder = scratch.path().join("archive");
     let run = collect(&cluster.kubeconfig(), &folder, &["--secret-metadata"]);

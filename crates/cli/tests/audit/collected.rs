@@ -10,9 +10,9 @@ use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::{pages, program};
 use serde_json::{Value, json};
 
-use crate::archives::{collect, entry, kept, manifest, nodes, texts};
-use crate::fake_cluster::text;
-use crate::salt::{MARKER, assert_clean, salted};
+use crate::audit::archives::{collect, entry, kept, manifest, nodes, texts};
+use crate::audit::fake_cluster::text;
+use crate::audit::salt::{MARKER, assert_clean, salted};
 
 /// A server with the cluster of the examples, and salted objects beside it. Nothing changes by itself.
 pub(crate) struct World {

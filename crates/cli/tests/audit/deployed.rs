@@ -6,9 +6,9 @@ use std::fs;
 use portcullis_testkit::recorded::repository;
 use serde_json::{Value, json};
 
-use crate::archives::{collect, entry, manifest};
-use crate::collected::World;
-use crate::fake_cluster::{FakeCluster, objects, target, text};
+use crate::audit::archives::{collect, entry, manifest};
+use crate::audit::collected::World;
+use crate::audit::fake_cluster::{FakeCluster, objects, target, text};
 
 fn file(name: &str) -> String {
     fs::read_to_string(repository().join("deploy/audit").join(name)).unwrap()
@@ -106,7 +106,7 @@ fn a_server_takes_the_manifests_and_refuses_their_account_nothing_that_it_asks_f
     // With more than the role the archive says what was refused.
     let run = collect(&kubeconfig, &world.path("more"), &["--secret-metadata"]);
     assert_eq!(run.code, 1, "{run:#?}");
-    let more = crate::archives::manifest(&world.path("more"));
+    let more = crate::audit::archives::manifest(&world.path("more"));
     for resource in ["secrets", "configmaps"] {
         assert_eq!(
             (&entry(&more, resource)["outcome"], &entry(&more, resource)["code"]),

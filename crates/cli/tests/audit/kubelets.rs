@@ -9,8 +9,8 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::archives::{collect, manifest};
-use crate::fake_cluster::{body, list, refusal, target, text};
+use crate::audit::archives::{collect, manifest};
+use crate::audit::fake_cluster::{body, list, refusal, target, text};
 
 const TOKEN: &str = "the-token-of-the-audit";
 

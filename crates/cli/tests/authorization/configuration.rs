@@ -11,7 +11,7 @@ use portcullis_testkit::wait::until;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::json;
 
-use crate::support::{POLICY, Running, refused, text};
+use crate::authorization::support::{POLICY, Running, refused, text};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const SYSTEM: &str = "/api/v1/namespaces/kube-system/secrets";

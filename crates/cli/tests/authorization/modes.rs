@@ -2,7 +2,7 @@
 
 use portcullis_testkit::scratch::Scratch;
 
-use crate::support::{POLICY, Running, refused, text};
+use crate::authorization::support::{POLICY, Running, refused, text};
 
 const PODS: &str = "/api/v1/namespaces/projectCaribou/pods";
 const EVENTS: &str = "/api/v1/namespaces/other/events";

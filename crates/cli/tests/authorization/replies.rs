@@ -10,7 +10,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{Running, text};
+use crate::authorization::support::{Running, text};
 
 /// Where Portcullis differs on purpose (docs/compatibility.md), with the outcome here: whether the reply counts as an answer, and
 /// the number of calls.

@@ -9,7 +9,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::{until, until_some};
 use serde_json::{Value, json};
 
-use crate::support::text;
+use crate::authorization::support::text;
 
 /// A server with its administrator, and alice, bob and root as users of a token file.
 struct Server {
@@ -256,7 +256,7 @@ fn an_account_reaches_the_objects_of_the_node_of_its_token_bc_32() {
 #[test]
 fn flags_of_mode_deny_say_what_is_missing_bc_32() {
     let scratch = Scratch::new();
-    let refused = |flags: &[&str]| crate::support::refused(&scratch, flags);
+    let refused = |flags: &[&str]| crate::authorization::support::refused(&scratch, flags);
     let without_mode = refused(&["--node-scoped", "a:b"]);
     assert!(without_mode.contains("--node-scoped without mode Deny"), "{without_mode}");
     let no_account = refused(&["--authorization-mode=Deny,RBAC", "--node-scoped", "agent"]);
@@ -369,7 +369,7 @@ fn who_is_denied_something_cannot_give_a_role_that_allows_it_bc_31() {
     // Without the flag only the rule itself holds.
     let server = Server::start(&scratch, &flags);
     server.with_token("alice-token").must(201, "POST", &bindings("live"), Some(&binding("d", "reads")));
-    let without = crate::support::refused(&scratch, &["--deny-escalation-check"]);
+    let without = crate::authorization::support::refused(&scratch, &["--deny-escalation-check"]);
     assert!(without.contains("--deny-file"), "{without}");
 }
 
@@ -420,7 +420,7 @@ fn a_node_that_asks_for_many_secrets_raises_an_alarm_and_is_not_refused_bc_33() 
     assert_eq!(events["message"], "the node asked for more than 3 distinct secrets in a minute");
     let log = server.served.stop().stderr;
     assert!(log.contains("than --node-secret-alarm") && log.contains("n1"), "{log}");
-    let wrong = crate::support::refused(&scratch, &["--node-secret-alarm=0"]);
+    let wrong = crate::authorization::support::refused(&scratch, &["--node-secret-alarm=0"]);
     assert!(wrong.contains("from 1 to 10000"), "{wrong}");
 }
 

@@ -6,7 +6,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Asked, Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{POLICY, Running, refused, text};
+use crate::authorization::support::{POLICY, Running, refused, text};
 
 const PODS: &str = "/api/v1/namespaces/kittensandponies/pods";
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 
-use crate::support::{Finished, portcullis, text, words};
+use crate::command::support::{Finished, portcullis, text, words};
 
 /// The forms of lines: flags, and a line that is answered.
 const FORMS: &[(&[&str], &str)] = &[

@@ -3,7 +3,7 @@
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{Finished, portcullis, text, words};
+use crate::command::support::{Finished, portcullis, text, words};
 
 /// Large enough for `graph_bytes`: the memory of a small index can come from what the process has freed before.
 const SYNTHETIC: &str = "bench --synthetic nodes=200,pods-per-node=20,bindings=50 --seconds 1 --threads 1";

@@ -3,7 +3,7 @@
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{Finished, portcullis, text, with_input, words};
+use crate::command::support::{Finished, portcullis, text, with_input, words};
 
 const CLUSTER: &str = "\
 apiVersion: v1

@@ -2,7 +2,7 @@
 
 use portcullis_testkit::tool::{self, Finished};
 
-use crate::support::portcullis;
+use crate::command::support::portcullis;
 
 #[test]
 fn every_shell_gets_a_script_that_names_the_commands() {

@@ -6,7 +6,7 @@ use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{Finished, portcullis, text};
+use crate::command::support::{Finished, portcullis, text};
 
 /// One recording of lines, unpacked, and the flags that answer it.
 struct Recording {
@@ -203,7 +203,8 @@ fn the_check_looks_at_denials_codes_errors_and_lists_too() {
         (&["--request-info"], bad_url(r#""info":{"verb":"get"}"#), 1),
     ];
     for (flags, line, differ) in cases {
-        let run = crate::support::with_input([&["review", "--check"], flags].concat(), line.as_bytes());
+        let run =
+            crate::command::support::with_input([&["review", "--check"], flags].concat(), line.as_bytes());
         assert_eq!(
             (run.code, run.last_line()),
             (i32::from(differ != 0), &*format!("1 checked, {differ} differ")),

@@ -4,7 +4,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{Finished, portcullis, text, words};
+use crate::command::support::{Finished, portcullis, text, words};
 
 const OLD: &str = r#"
 apiVersion: rbac.authorization.k8s.io/v1

@@ -7,8 +7,8 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, portcullis, text, words};
-use crate::who_can::{CLUSTER, cluster, items, kubeconfig};
+use crate::command::support::{Finished, portcullis, text, words};
+use crate::command::who_can::{CLUSTER, cluster, items, kubeconfig};
 
 /// An object that plays no part.
 const NOTHING: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: a, name: b}\n";

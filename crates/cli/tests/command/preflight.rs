@@ -9,7 +9,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool;
 use serde_json::{Value, json};
 
-use crate::support::{Finished, portcullis, text, with_input, words};
+use crate::command::support::{Finished, portcullis, text, with_input, words};
 
 /// An event of Jane, who may get pods in the shop.
 fn event(id: usize, verb: &str, decision: &str) -> String {

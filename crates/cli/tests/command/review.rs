@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::with_input;
+use crate::command::support::with_input;
 
 const ALWAYS: [&str; 3] = ["review", "--authorization-mode", "AlwaysAllow"];
 

@@ -3,7 +3,7 @@
 use portcullis_testkit::scratch::Scratch;
 use serde_json::Value;
 
-use crate::support::{portcullis, text, with_input};
+use crate::command::support::{portcullis, text, with_input};
 
 /// Objects as `kubectl get -o json` prints them, with all that nobody here reads.
 const POD: &str = r#"{

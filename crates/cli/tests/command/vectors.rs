@@ -3,7 +3,7 @@
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{text, with_input};
+use crate::command::support::{text, with_input};
 
 /// The cluster of the vectors. What they say about `p0` later is in the variants below.
 const CLUSTER: &str = "\

@@ -7,7 +7,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::{Finished, portcullis, text, words};
+use crate::command::support::{Finished, portcullis, text, words};
 
 pub(crate) const CLUSTER: &str = r#"
 apiVersion: v1

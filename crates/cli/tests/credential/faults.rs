@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use portcullis_testkit::mutate::dice;
 
-use crate::support::*;
+use crate::credential::support::*;
 
 /// There is one request, and one pair, however often it was written.
 fn check(cluster: &Cluster) {

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use crate::support::*;
+use crate::credential::support::*;
 
 #[test]
 fn nobody_else_can_read_a_key_whatever_the_umask_is() {

@@ -9,7 +9,7 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::*;
+use crate::credential::support::*;
 
 #[test]
 fn a_node_gets_a_certificate_that_openssl_and_kubectl_accept() {
@@ -194,7 +194,10 @@ fn an_administrator_approves_and_the_server_signs_and_renews_by_itself() {
     let clock = crate::clock::MovedClock::at(std::time::SystemTime::now() + Duration::from_secs(540));
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime
-        .block_on(crate::time::agent(&cluster, &clock, crate::time::silent()).once(Duration::from_secs(5)))
+        .block_on(
+            crate::credential::time::agent(&cluster, &clock, crate::credential::time::silent())
+                .once(Duration::from_secs(5)),
+        )
         .unwrap();
     let requests = cluster.requests();
     assert_eq!(requests.len(), 2);
@@ -226,7 +229,7 @@ fn cs_141_health_and_metrics_are_served_on_request() {
     let ttl = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
     let ttl: f64 = ttl.parse().unwrap();
     let current = cluster.path("pki/kubelet-client-current.pem");
-    let left = crate::time::seconds_left(&current, std::time::SystemTime::now());
+    let left = crate::credential::time::seconds_left(&current, std::time::SystemTime::now());
     assert!((left - ttl).abs() < 60.0, "openssl: {left}, told: {ttl}");
     for name in ["certificate_manager_client_expiration_renew_errors", "server_expiration_renew_errors"] {
         let line = format!("\n# TYPE kubelet_{name} counter\nkubelet_{name} 0\n");

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use serde_json::json;
 
 use crate::clock::MovedClock;
-use crate::support::*;
+use crate::credential::support::*;
 
 fn settings(cluster: &Cluster) -> Settings {
     Settings {

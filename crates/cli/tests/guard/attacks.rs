@@ -10,7 +10,7 @@ use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
 use portcullis_testkit::wait::until;
 use portcullis_testkit::websocket;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 const EXEC: &str = "/exec/ns/p/c?command=id&output=1";
 const WEBSOCKET: Protocol<'static> = Protocol::WebSocket(&["v5.channel.k8s.io"]);

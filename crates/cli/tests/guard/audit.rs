@@ -8,7 +8,7 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 fn audit(kubeconfig: &Path, flags: &[&str]) -> Finished {
     let mut command = program!().command(["audit", "kubelet-access"]);

@@ -10,7 +10,7 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::until;
 
-use crate::support::{self, Guarded};
+use crate::guard::support::{self, Guarded};
 
 /// KA-54, KA-56, K19: without the API server only what is remembered is allowed.
 #[test]

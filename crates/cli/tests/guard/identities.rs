@@ -7,7 +7,7 @@ use portcullis_testkit::tool;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{self, Guarded};
+use crate::guard::support::{self, Guarded};
 
 /// A client certificate of an authority in a folder, by openssl.
 fn certificate(folder: &std::path::Path, authority: (&str, &str), name: &str, subject: &str) -> Identity {
@@ -116,7 +116,7 @@ fn a_new_authority_of_clients_counts_without_a_restart() {
     let bundle = folder.join("bundle.pem");
     fs::copy(folder.join("data/ca.crt"), &bundle).unwrap();
     // The last of two flags of a name would be refused: a guard of its own.
-    let guard = crate::support::with_client_authority(&guarded, &bundle);
+    let guard = crate::guard::support::with_client_authority(&guarded, &bundle);
     let other = ("kubelet/client-ca.pem", "kubelet/client-ca-key.pem");
     let newcomer = certificate(folder, other, "newcomer", "/CN=newcomer");
     let mut client = Client::new(guard.address, &newcomer);

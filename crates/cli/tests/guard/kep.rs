@@ -8,7 +8,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 const ON: &[&str] = &[];
 const OFF: &[&str] = &["--feature-gates", "KubeletFineGrainedAuthz=false"];

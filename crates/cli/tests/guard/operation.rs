@@ -11,7 +11,7 @@ use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::{self, Guarded};
+use crate::guard::support::{self, Guarded};
 
 /// A plain HTTP GET.
 fn get(address: SocketAddr, path: &str) -> (u16, String) {

@@ -6,7 +6,7 @@ use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Holder, Options};
 use portcullis_testkit::mutate::dice;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 const CASES: u64 = 12_000;
 const WORDS: [&str; 44] = [

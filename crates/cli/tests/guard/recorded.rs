@@ -7,7 +7,7 @@ use portcullis_testkit::kubelet::Options;
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 #[test]
 fn the_guard_answers_as_the_recorded_kubelet_to_whoever_holds_one_grant() {

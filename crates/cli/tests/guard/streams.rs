@@ -11,7 +11,7 @@ use portcullis_testkit::mutate::dice;
 use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
 use portcullis_testkit::wait::until;
 
-use crate::support::Guarded;
+use crate::guard::support::Guarded;
 
 const WEBSOCKET: Protocol<'static> = Protocol::WebSocket(&["v5.channel.k8s.io"]);
 const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);

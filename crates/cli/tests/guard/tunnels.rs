@@ -10,7 +10,7 @@ use portcullis_testkit::upgrade::{self, ByteStream, Protocol};
 use portcullis_testkit::wait::{until, until_some};
 use serde_json::json;
 
-use crate::support::{Guarded, Process};
+use crate::guard::support::{Guarded, Process};
 
 const ECHO: &str = "/exec/ns/p/c?command=cat&input=1&output=1&mode=echo";
 const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);

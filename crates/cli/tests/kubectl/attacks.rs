@@ -6,7 +6,7 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until_some;
 use serde_json::Value;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 const KUBELET: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 const USAGES: &[&str] = &["digital signature", "client auth"];

@@ -15,7 +15,7 @@ use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::webhook::{Reply, WebhookService};
 use serde_json::{Value, json};
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 const USER: &str = "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper";
 const GROUP: &str = "system:serviceaccounts:openshift-machine-config-operator";

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 /// Creates `NAME`, two config maps that it owns, and a secret that one of them owns.
 fn create_tree(served: &Served, name: &str) {

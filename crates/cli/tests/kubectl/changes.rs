@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use portcullis_testkit::tool;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 const MANIFEST: &str = "
 apiVersion: v1

@@ -2,7 +2,7 @@
 
 use portcullis_testkit::recorded::repository;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 /// What the page has the reader type before: who the node is, as a command.
 const NODE_1: &str = "node-1() { kubectl --as system:node:node-1 --as-group system:nodes \"$@\"; }";

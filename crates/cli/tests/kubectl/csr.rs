@@ -1,6 +1,6 @@
 //! Certificate requests through kubectl.
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 impl Served {
     /// Files a request, in the words of openssl and of the API.

@@ -14,7 +14,7 @@ use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::{Served, Typed};
+use crate::kubectl::support::{Served, Typed};
 
 /// A kubelet whose certificates, and the guard's, lie in `kubelet` in the scratch folder.
 fn kubelet(served: &Served) -> FakeKubelet {

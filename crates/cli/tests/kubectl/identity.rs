@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use portcullis_testkit::recorded::repository;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 #[test]
 fn a_machine_becomes_a_node_as_the_page_says_with_nothing_but_one_server() {

@@ -3,7 +3,7 @@
 
 use portcullis_testkit::recorded::folder;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 const OLD: &str = "rbac.authorization.k8s.io/v1alpha1=true,rbac.authorization.k8s.io/v1beta1=true,authorization.k8s.io/v1beta1=true";
 

@@ -7,7 +7,7 @@ use portcullis_testkit::recorded::repository;
 use portcullis_testkit::tool::Finished;
 use serde_json::Value;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 const CHECKS: [&str; 3] = ["RBAC", "Node authorizer", "NodeRestriction"];
 

@@ -1,6 +1,6 @@
 //! kubectl commands that read.
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 #[test]
 fn objects_are_got_listed_and_described_in_every_form() {

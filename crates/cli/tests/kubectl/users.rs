@@ -3,7 +3,7 @@
 use portcullis_testkit::program;
 use portcullis_testkit::tool::Finished;
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 #[test]
 fn a_user_with_a_token_gets_what_is_granted_and_kubectls_words_for_the_rest() {

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use portcullis_testkit::recorded::repository;
 
-use crate::support::{Typed, types};
+use crate::kubectl::support::{Typed, types};
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()

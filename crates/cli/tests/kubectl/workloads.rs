@@ -1,6 +1,6 @@
 //! kubectl commands for workloads.
 
-use crate::support::Served;
+use crate::kubectl::support::Served;
 
 #[test]
 fn workloads_are_created_scaled_and_listed() {

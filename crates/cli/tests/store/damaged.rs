@@ -7,7 +7,7 @@ use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::store::support::{
     config_map, encryption, files, fill, kept, manifest, provider, recording, store, stored, text,
     write_export,
 };
@@ -227,7 +227,7 @@ fn an_imported_object_lies_in_etcd_as_a_server_writes_it() {
     let (etcd, scratch) = (Etcd::start(), Scratch::new());
     let recording = recording("etcd-registry/registry-json.jsonl");
     let (key, one) = recording.iter().find(|(key, _)| key.starts_with("/registry/services/specs/")).unwrap();
-    let shown = crate::support::moved(&one.shown);
+    let shown = crate::store::support::moved(&one.shown);
     let from = write_export(&scratch, "saved", [("core/services", shown)]);
     assert_eq!(store(&["import", "--from", text(&from), "--etcd-servers", &etcd.endpoint()]).code, 0);
     let written = stored(&etcd, key);

@@ -9,7 +9,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
-use crate::support::{config_map, files, kept, objects, revision, store, stored, text, write_export};
+use crate::store::support::{config_map, files, kept, objects, revision, store, stored, text, write_export};
 
 const COUNT: usize = 400;
 

@@ -10,7 +10,7 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::store::support::{
     encryption, files, fill, kept, manifest, moved, objects, provider, recording, revision, served, store,
     stored, text,
 };
@@ -182,10 +182,10 @@ fn what_this_program_does_not_serve_stays_in_etcd_as_it_was() {
         etcd.put(key, b"k8s\0not ours");
     }
     let before: Vec<Value> = foreign.iter().map(|key| kept(&etcd, key)).collect();
-    let from = crate::support::write_export(
+    let from = crate::store::support::write_export(
         &scratch,
         "saved",
-        [("core/configmaps", crate::support::config_map("a", 1))],
+        [("core/configmaps", crate::store::support::config_map("a", 1))],
     );
     let endpoint = etcd.endpoint();
     let at = ["--etcd-servers", &*endpoint];

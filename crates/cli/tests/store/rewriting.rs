@@ -12,7 +12,7 @@ use portcullis_testkit::recorded;
 use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::store::support::{
     config_map, encryption, fill, kept, objects, provider, recording, revision, served, store, stored, text,
     write_export,
 };

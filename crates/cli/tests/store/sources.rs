@@ -8,7 +8,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{pages, program, recorded};
 use serde_json::{Value, json};
 
-use crate::support::{fill, recording, revision, served, store, text, write_export};
+use crate::store::support::{fill, recording, revision, served, store, text, write_export};
 
 /// The recorded objects as files, as kube-apiserver showed them.
 fn state(scratch: &Scratch, objects: impl IntoIterator<Item = Value>) -> std::path::PathBuf {
@@ -163,7 +163,7 @@ fn an_object_of_etcd_that_cannot_be_used_is_named_and_grants_nothing() {
     );
     let files = state(&scratch, [binding]);
     ask(&["--state", text(&files)]).refused(&["--state and --etcd-servers"]);
-    let keys = crate::support::encryption(&scratch, "keys.json", &json!([{"identity": {}}]));
+    let keys = crate::store::support::encryption(&scratch, "keys.json", &json!([{"identity": {}}]));
     program!()
         .run(["can-i", "list", "pods", "--as", "jane", "--encryption-provider-config", text(&keys)])
         .refused(&["needs --etcd-servers"]);

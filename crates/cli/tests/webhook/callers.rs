@@ -7,7 +7,7 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{Webhook, ask, command};
+use crate::webhook::support::{Webhook, ask, command};
 
 const STATE: &str = "webhook-authorization/state.json";
 

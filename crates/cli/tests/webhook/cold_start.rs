@@ -13,8 +13,8 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::following::{PODS, pod, ready_for_pods};
-use crate::support::{Webhook, command};
+use crate::webhook::following::{PODS, pod, ready_for_pods};
+use crate::webhook::support::{Webhook, command};
 
 const NAMESPACE: &str = "/api/v1/namespaces/portcullis-system";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";

@@ -10,7 +10,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::Finished;
 use serde_json::{Value, json};
 
-use crate::support::Webhook;
+use crate::webhook::support::Webhook;
 
 fn configure(flags: &[&str]) -> Finished {
     Finished::of(program!().command(["webhook", "configure"]).args(flags))

@@ -12,7 +12,7 @@ use portcullis_testkit::tool;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{Stop, Webhook, command};
+use crate::webhook::support::{Stop, Webhook, command};
 
 /// The connections that are tried to keep, and the fewest with which the test says something.
 const IDLE: usize = 10_000;

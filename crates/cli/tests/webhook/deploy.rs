@@ -9,7 +9,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::Finished;
 use serde_json::{Value, json};
 
-use crate::support::{Webhook, ask};
+use crate::webhook::support::{Webhook, ask};
 
 fn file(name: &str) -> String {
     fs::read_to_string(repository().join("deploy/webhook").join(name)).unwrap()

@@ -13,8 +13,8 @@ use portcullis_testkit::tool;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::following::{PODS, asks_for_secret, is_allowed, pod, ready_for_pods};
-use crate::support::{Webhook, ask};
+use crate::webhook::following::{PODS, asks_for_secret, is_allowed, pod, ready_for_pods};
+use crate::webhook::support::{Webhook, ask};
 
 fn serve(data: &Path, flags: &[&str]) -> Running {
     let mut command = program!().serve_command(data);
@@ -215,7 +215,7 @@ fn one_state_is_named() {
     let scratch = Scratch::new();
     for other in [["--state", "."], ["--kubeconfig", "k"]] {
         let flags = [&["--etcd-servers", "http://127.0.0.1:1"], &other[..]].concat();
-        let command = &mut crate::support::command(&scratch.path().join("webhook"), &flags);
+        let command = &mut crate::webhook::support::command(&scratch.path().join("webhook"), &flags);
         tool::Finished::of(command).refused(&["--state, --kubeconfig and --etcd-servers"]);
     }
 }

@@ -12,8 +12,8 @@ use portcullis_testkit::wait::until;
 use portcullis_testkit::watch_proxy::{Held, WatchProxy};
 use serde_json::{Value, json};
 
-use crate::following::{Cluster, PODS, asks_for_secret, is_allowed, pod, ready_for_pods};
-use crate::support::{Stop, Webhook, ask};
+use crate::webhook::following::{Cluster, PODS, asks_for_secret, is_allowed, pod, ready_for_pods};
+use crate::webhook::support::{Stop, Webhook, ask};
 
 /// Where all pods are listed.
 const ALL_PODS: &str = "/api/v1/pods";

@@ -15,7 +15,7 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{Webhook, ask};
+use crate::webhook::support::{Webhook, ask};
 
 pub(crate) struct Cluster {
     pub(crate) served: Running,

@@ -5,7 +5,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use serde_json::{Value, json};
 
-use crate::support::{Webhook, ask};
+use crate::webhook::support::{Webhook, ask};
 
 /// Asks every review of a recording over its state, and compares the answers.
 fn replay_access(reviews: &str, state: &str, api_version: &str) {

@@ -11,7 +11,7 @@ use portcullis_testkit::wait::until_some;
 use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
-use crate::support::Webhook;
+use crate::webhook::support::Webhook;
 
 const FOLDER: &str = "webhook-authorization";
 const DENY: &str = "

@@ -13,7 +13,7 @@ use portcullis_testkit::wait::until;
 use portcullis_testkit::webhook::certificates;
 use serde_json::{Value, json};
 
-use crate::support::{Stop, Webhook, command};
+use crate::webhook::support::{Stop, Webhook, command};
 
 fn review() -> Value {
     json!({

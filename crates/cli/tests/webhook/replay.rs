@@ -8,7 +8,7 @@ use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{program, recorded};
 
-use crate::support::Webhook;
+use crate::webhook::support::Webhook;
 
 /// The recordings that are about rights. The others ask for the rights of an administrator, which no authorizer is asked for. Not
 /// `review-self`: it lists the rules of users, and a webhook has no way to be asked for them (RB-42).

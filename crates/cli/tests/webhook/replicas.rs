@@ -9,7 +9,7 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::until;
 use serde_json::json;
 
-use crate::support::Webhook;
+use crate::webhook::support::Webhook;
 
 /// Two replicas, of which one at a time may be another one.
 struct Replicas(Mutex<[Arc<Webhook>; 2]>);

@@ -11,7 +11,7 @@ use portcullis_testkit::tool::Finished;
 use portcullis_testkit::wait::until;
 use serde_json::{Value, json};
 
-use crate::support::{Webhook, ask};
+use crate::webhook::support::{Webhook, ask};
 
 /// Writes the file of rules at once, so that nobody reads half of it.
 fn put(scratch: &Scratch, text: &str) -> PathBuf {

@@ -1,6 +1,6 @@
 //! A clock that stands still until a test moves it. Tests of other crates include this file: `portcullis-testkit` cannot
 //! have it, for it knows no crate of the product.
-#![allow(dead_code, unreachable_pub, reason = "each test uses a part of this")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "tests, and each uses a part of this")]
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};

@@ -8,7 +8,7 @@ use portcullis_policy::rbac::default_policy;
 use portcullis_policy::{Attributes, FeatureGates, Mode, ResourceRequest, User};
 use serde_json::{Value, json};
 
-use crate::support::Side;
+use crate::diff::support::Side;
 
 /// A word that nobody uses.
 const OTHER: &str = "<other>";

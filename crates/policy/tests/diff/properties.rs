@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::brute_force::{self, Words, classes, listed};
-use crate::support::{Side, all, between, binding, cluster_binding, cluster_role, role};
+use crate::diff::brute_force::{self, Words, classes, listed};
+use crate::diff::support::{Side, all, between, binding, cluster_binding, cluster_role, role};
 
 const NAMES: [&str; 3] = ["x", "y", "z"];
 

@@ -3,7 +3,7 @@
 use portcullis_policy::Mode;
 use serde_json::{Value, json};
 
-use crate::support::{Side, all, cluster_binding, cluster_role};
+use crate::diff::support::{Side, all, cluster_binding, cluster_role};
 
 fn pod(name: &str, node: &str, secret: &str) -> Value {
     json!({

@@ -4,8 +4,8 @@ use portcullis_policy::Mode;
 use portcullis_policy::audit::diff::{CannotCompare, Wanted};
 use serde_json::{Value, json};
 
-use crate::brute_force::listed;
-use crate::support::{Side, all, between, binding, cluster_binding, cluster_role};
+use crate::diff::brute_force::listed;
+use crate::diff::support::{Side, all, between, binding, cluster_binding, cluster_role};
 
 fn user(name: &str) -> Value {
     json!([{"kind": "User", "name": name}])

@@ -5,7 +5,7 @@ use portcullis_policy::User;
 use portcullis_policy::audit::explain::{Miss, Needed};
 use serde_json::{Value, json};
 
-use crate::support::{Request, binding, role, text, texts};
+use crate::explain::support::{Request, binding, role, text, texts};
 
 /// What is asked, of which state.
 #[derive(Clone, Debug)]

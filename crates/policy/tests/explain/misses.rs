@@ -8,7 +8,7 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Mode, User};
 use serde_json::{Value, json};
 
-use crate::support::{ALL, Request, State, binding, modes, named, role, rule, text, texts};
+use crate::explain::support::{ALL, Request, State, binding, modes, named, role, rule, text, texts};
 
 /// A miss as one line: its kind, the factor, both values, and the typing error.
 fn line(miss: &Miss) -> String {

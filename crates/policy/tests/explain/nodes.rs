@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-use crate::fixes::Case;
-use crate::support::{ALL, Request, State, metadata, modes, named, node, text, texts};
+use crate::explain::fixes::Case;
+use crate::explain::support::{ALL, Request, State, metadata, modes, named, node, text, texts};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 

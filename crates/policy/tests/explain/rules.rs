@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::fixes::Case;
-use crate::support::{ALL, Request, State, binding, modes, role, text, texts};
+use crate::explain::fixes::Case;
+use crate::explain::support::{ALL, Request, State, binding, modes, role, text, texts};
 
 const NAMESPACES: [&str; 3] = ["", "a", "b"];
 

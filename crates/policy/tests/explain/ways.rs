@@ -10,7 +10,7 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Mode, User};
 use serde_json::{Value, json};
 
-use crate::support::{ALL, Request, State, binding, modes, named, node, role, rule};
+use crate::explain::support::{ALL, Request, State, binding, modes, named, node, role, rule};
 
 /// The ways as text, the first one with a star.
 fn shown(ways: &List<Listed>) -> Vec<String> {

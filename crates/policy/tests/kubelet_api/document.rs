@@ -84,6 +84,6 @@ fn the_page_for_people_holds_the_table_that_is_in_force() {
     }
     assert_eq!(
         found, table,
-        "PORTCULLIS_WRITE_DOCS=1 cargo test -p portcullis-policy --test kubelet_api writes it"
+        "PORTCULLIS_WRITE_DOCS=1 cargo test -p portcullis-policy --test library kubelet_api writes it"
     );
 }

@@ -4,7 +4,7 @@ use portcullis_apimachinery::target::Target;
 use portcullis_policy::kubelet_api::{KubeletRequest, Route, Router, Settings, forwardable};
 use proptest::prelude::*;
 
-use crate::model::{Found, PATTERNS, newer, older, percent_decode};
+use crate::kubelet_api::model::{Found, PATTERNS, newer, older, percent_decode};
 
 /// Paths of the words that endpoints are made of, and of what confuses routers; letters are encoded here and there.
 fn path() -> impl Strategy<Value = String> {

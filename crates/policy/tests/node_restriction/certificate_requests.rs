@@ -7,7 +7,7 @@ use portcullis_policy::restriction::NodeRestriction;
 use portcullis_policy::restriction::Operation::{Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{Silent, World, Write, create, node, write};
+use crate::node_restriction::support::{Silent, World, Write, create, node, write};
 
 const RESOURCE: &str = "certificatesigningrequests.certificates.k8s.io";
 const KUBELET_SIGNERS: [&str; 2] =

@@ -4,7 +4,7 @@ use portcullis_policy::features::Feature;
 use portcullis_policy::restriction::Operation::{Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{World, update, write};
+use crate::node_restriction::support::{World, update, write};
 
 fn claim(path: &str, value: Value) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",

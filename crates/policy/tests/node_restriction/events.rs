@@ -4,7 +4,7 @@ use portcullis_policy::features::Feature;
 use portcullis_policy::restriction::Operation::{Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{World, create, delete, update, write};
+use crate::node_restriction::support::{World, create, delete, update, write};
 
 fn gated() -> World {
     let mut world = World::of(&[]);

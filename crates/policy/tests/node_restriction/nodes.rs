@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Silent, World, create, delete, update};
+use crate::node_restriction::support::{Silent, World, create, delete, update};
 
 fn node_object(path: &str, value: Value) -> Value {
     let mut object = json!({"apiVersion": "v1", "kind": "Node",

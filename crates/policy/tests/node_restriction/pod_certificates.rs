@@ -4,7 +4,7 @@ use portcullis_policy::features::Feature;
 use portcullis_policy::restriction::Operation::{Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{Silent, World, create, write};
+use crate::node_restriction::support::{Silent, World, create, write};
 
 const RESOURCE: &str = "podcertificaterequests.certificates.k8s.io";
 

@@ -4,7 +4,7 @@ use portcullis_policy::User;
 use portcullis_policy::restriction::Operation::{Connect, Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{World, create, delete, node, update, write};
+use crate::node_restriction::support::{World, create, delete, node, update, write};
 
 fn world() -> World {
     World::of(&[
@@ -83,7 +83,7 @@ fn the_owner_is_exactly_the_node_w2_w3_w5_nr_17_to_nr_20() {
 #[test]
 fn a_mirror_pod_needs_its_node_to_be_known_w4() {
     let write = create("pods", "ns", "m", &mirror("", json!(null)));
-    let rejection = World::of(&[]).admit_with(&crate::support::Silent, &write).unwrap_err();
+    let rejection = World::of(&[]).admit_with(&crate::node_restriction::support::Silent, &write).unwrap_err();
     assert_eq!((rejection.code, rejection.reason), (404, "NotFound"));
     let details = rejection.details.unwrap();
     assert_eq!((&*details.group, &*details.kind, &*details.name), ("", "node", "n0"));

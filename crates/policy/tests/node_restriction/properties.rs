@@ -5,7 +5,7 @@ use portcullis_policy::restriction::review::AdmissionReview;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{World, node, write};
+use crate::node_restriction::support::{World, node, write};
 
 const FIELDS: [&str; 44] = [
     "apiVersion",
@@ -186,8 +186,10 @@ fn a_body_of_another_type_is_refused_everywhere_nr_113() {
                 }
                 if operation == Update && reads_body {
                     let write = write.clone().with(&right);
-                    let swapped =
-                        crate::support::Write { old_object: object.as_ref().map(Value::to_string), ..write };
+                    let swapped = crate::node_restriction::support::Write {
+                        old_object: object.as_ref().map(Value::to_string),
+                        ..write
+                    };
                     assert_eq!(world.code(&swapped), 403, "{resource} over {what}");
                 }
             }

@@ -3,7 +3,7 @@
 use portcullis_policy::restriction::Operation::{Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{World, create, delete, update, write};
+use crate::node_restriction::support::{World, create, delete, update, write};
 
 #[test]
 fn a_node_writes_only_its_own_lease_w22_nr_90_nr_91() {

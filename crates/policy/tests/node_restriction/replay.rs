@@ -6,7 +6,7 @@ use portcullis_policy::restriction::review::AdmissionReview;
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
-use crate::support::{Pkcs10, Silent, cache};
+use crate::node_restriction::support::{Pkcs10, Silent, cache};
 
 /// What is compared: everything but the words.
 fn essence(review: &Value) -> Value {

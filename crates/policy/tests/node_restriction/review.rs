@@ -5,7 +5,7 @@ use portcullis_policy::restriction::review::{AdmissionReview, ReviewError};
 use portcullis_policy::restriction::{NodeRestriction, ObjectCache};
 use serde_json::{Value, json};
 
-use crate::support::{Pkcs10, Silent};
+use crate::node_restriction::support::{Pkcs10, Silent};
 
 fn question() -> Value {
     json!({"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": {

@@ -4,7 +4,7 @@ use portcullis_policy::features::Feature;
 use portcullis_policy::restriction::Operation::{Create, Delete, Update};
 use serde_json::{Value, json};
 
-use crate::support::{Grant, World, Write, create, write};
+use crate::node_restriction::support::{Grant, World, Write, create, write};
 
 /// Pods on n0: `plain` without volumes, `vault` with a projected token, `disk` with a claim that leads to a driver
 /// of audience `csi`, `broken` with a missing claim before the same, `legacy` with an in-tree volume.

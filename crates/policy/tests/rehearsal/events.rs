@@ -4,7 +4,7 @@ use portcullis_policy::Mode;
 use portcullis_policy::rehearsal::{DocumentError, each_event};
 use serde_json::{Value, json};
 
-use crate::support::{always, counts, rehearsal, rehearse, report, secret, take, with};
+use crate::rehearsal::support::{always, counts, rehearsal, rehearse, report, secret, take, with};
 
 fn complete() -> Value {
     secret("a", "jane", "db", "allow")

@@ -4,7 +4,7 @@ use portcullis_policy::Mode;
 use portcullis_policy::rehearsal::{Lost, ROWS, ROWS_OF_SUBJECT, Report, each_event};
 use serde_json::{Value, json};
 
-use crate::support::{always, counts, rehearsal, rehearse, report, secret, take, with};
+use crate::rehearsal::support::{always, counts, rehearsal, rehearse, report, secret, take, with};
 
 /// An event for a path of a user. The path makes a row.
 fn path(user: &str, path: &str) -> Value {

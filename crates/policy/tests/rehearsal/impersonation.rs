@@ -3,7 +3,7 @@
 use portcullis_policy::Engine;
 use serde_json::{Value, json};
 
-use crate::support::{counts, engine, rehearse, secret, with};
+use crate::rehearsal::support::{counts, engine, rehearse, secret, with};
 
 /// Jane may read the secret. John has these rules.
 fn cluster(rules: &Value) -> Engine {

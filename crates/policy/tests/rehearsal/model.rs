@@ -6,7 +6,7 @@ use portcullis_policy::{Engine, EngineConfig, Mode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::support::{counts, rehearsal, report, secret, take, with};
+use crate::rehearsal::support::{counts, rehearsal, report, secret, take, with};
 
 /// What a generated event is made of.
 #[derive(Clone, Debug)]

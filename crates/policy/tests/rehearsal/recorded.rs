@@ -7,7 +7,7 @@ use portcullis_policy::review::Review;
 use portcullis_testkit::recorded;
 use serde_json::{Value, json};
 
-use crate::support::{always, counts, engine, rehearsal, rehearse, take};
+use crate::rehearsal::support::{always, counts, engine, rehearsal, rehearse, take};
 
 /// A recorded request: its event, the review that Kubernetes sent about it, and the decision.
 struct Request {

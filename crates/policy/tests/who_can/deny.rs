@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::who_can::support::{
     State, account, cluster_binding, cluster_role, group, modes, named_rule, names, rule, user, with_names,
 };
 

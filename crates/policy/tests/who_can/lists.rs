@@ -10,7 +10,7 @@ use portcullis_policy::objects::Kind;
 use portcullis_policy::{Attributes, Mode, ResourceRequest, User};
 use serde_json::{Value, json};
 
-use crate::support::{
+use crate::who_can::support::{
     State, account, binding, cluster_binding, cluster_role, group, modes, named_rule, names, node_rbac, role,
     rule, through, user, with_names,
 };

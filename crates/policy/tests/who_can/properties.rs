@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 use serde_json::{Value, json};
 
-use crate::support::{State, binding, cluster_binding, cluster_role, modes, role, with_names};
+use crate::who_can::support::{State, binding, cluster_binding, cluster_role, modes, role, with_names};
 
 const NAMESPACES: [&str; 2] = ["a", "b"];
 const NAMES: [&str; 3] = ["x", "y", "z"];

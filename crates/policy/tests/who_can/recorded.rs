@@ -7,7 +7,7 @@ use portcullis_policy::{Attributes, ResourceRequest, User};
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
-use crate::support::{State, node_rbac};
+use crate::who_can::support::{State, node_rbac};
 
 fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()

@@ -8,14 +8,11 @@
     reason = "tests"
 )]
 
-#[path = "../../client/tests/support/clock.rs"]
-mod clock;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use clock::MovedClock;
+use crate::clock::MovedClock;
 use portcullis_client::rbac::{self, LocalRbac};
 use portcullis_client::review::{self, ReviewError, Reviews};
 use portcullis_client::{Connection, Resource};

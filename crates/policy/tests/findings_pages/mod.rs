@@ -64,7 +64,7 @@ fn the_pages_say_what_the_table_says() {
         let there = std::fs::read_to_string(folder().join(name)).unwrap_or_default();
         assert!(
             there == *text,
-            "docs/findings/{name} is old: run UPDATE_FINDINGS=1 cargo test --test findings_pages"
+            "docs/findings/{name} is old: run UPDATE_FINDINGS=1 cargo test -p portcullis-policy --test library findings_pages"
         );
     }
     let names: BTreeSet<String> = pages.into_iter().map(|(name, _)| name).collect();

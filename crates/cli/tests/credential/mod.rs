@@ -9,8 +9,6 @@
     reason = "a test that cannot be set up must stop"
 )]
 
-#[path = "../../../client/tests/support/clock.rs"]
-mod clock;
 mod faults;
 mod files;
 mod node;

@@ -1,9 +1,6 @@
 //! Connections, leases and watches of `portcullis_client`, against a running `portcullis serve`.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "tests")]
 
-#[path = "../../client/tests/support/clock.rs"]
-mod clock;
-
 use std::fs;
 use std::future::pending;
 use std::path::Path;
@@ -11,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use clock::MovedClock;
+use crate::clock::MovedClock;
 use portcullis_client::connect::{Credential, Parts};
 use portcullis_client::lease::{LeaseConfig, Led, lead};
 use portcullis_client::watched::{Event, Watched};
