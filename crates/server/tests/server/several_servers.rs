@@ -542,6 +542,10 @@ fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
         let version = list["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
         let mut wanted = Vec::new();
         for item in list["items"].as_array().unwrap() {
+            // The lease of the server's own controllers, which it may renew between any two requests. The recording has none there.
+            if path.ends_with("/leases") && item["metadata"]["namespace"] == "kube-system" {
+                continue;
+            }
             let (kind, api_version) = (&list["kind"], &list["apiVersion"]);
             let mut object = item.clone();
             object["kind"] = json!(kind.as_str().unwrap().strip_suffix("List").unwrap());
