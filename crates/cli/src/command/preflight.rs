@@ -1,4 +1,4 @@
-//! `portcullis preflight`: makes the decisions of an audit log again, by other modes, rules and objects (AU-6).
+//! `portcullis preflight`: makes the decisions of an audit log again, by other modes, rules and objects (AU-6, AU-154).
 
 use std::fmt::Display;
 use std::hash::RandomState;

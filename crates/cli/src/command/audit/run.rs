@@ -1,4 +1,4 @@
-//! From the flags and the state to the findings.
+//! From the flags and the state to the findings (AU-1, AU-150, AU-152).
 
 use std::path::PathBuf;
 use std::process::ExitCode;
