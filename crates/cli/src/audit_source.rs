@@ -1,9 +1,11 @@
 //! Where an audit reads the state of a cluster: files and archives, or the cluster itself (AU-9). Nothing is written (AU-10).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use jiff::Timestamp;
+use portcullis_client::Connection;
+use portcullis_client::kubelets::KubeletClient;
 use portcullis_policy::audit::inputs::Input;
 use portcullis_policy::audit::state::{Item, State, StateBuilder};
 use portcullis_policy::audit::{Incomplete, Why};
@@ -12,7 +14,7 @@ use portcullis_server::state::manifest::Manifest;
 use portcullis_server::state::{self, ForAudit, KubeletFile, KubeletForm};
 
 use crate::cluster_source::{ClusterFlags, OR_FILES};
-use crate::collection::{Collection, Kubelets, Wants};
+use crate::collection::{Collection, Wants};
 use crate::engine_flags::{runtime, threads};
 use crate::failure::Failure;
 use crate::terminal::plain;
@@ -45,21 +47,25 @@ pub struct KubeletFlags {
 }
 
 impl KubeletFlags {
-    /// How kubelets are asked; none if they are not.
+    /// A client of kubelets; none if they are not asked.
     ///
     /// # Errors
-    /// The certificates cannot be read.
-    fn wanted(&self) -> Result<Option<Kubelets>, Failure> {
+    /// The certificates cannot be read, or are invalid.
+    fn client(&self, connection: &Connection) -> Result<Option<KubeletClient>, Failure> {
         if !self.kubelets {
             return Ok(None);
         }
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error| {
-                Failure::input(format_args!("--kubelet-certificate-authority {}: {error}", path.display()))
-            })
+        let path = self.kubelet_certificate_authority.as_deref();
+        let failed = |path: &Path, error: &dyn std::fmt::Display| {
+            Failure::input(format_args!("--kubelet-certificate-authority {}: {error}", path.display()))
         };
-        let certificate_authority = self.kubelet_certificate_authority.as_ref().map(read).transpose()?;
-        Ok(Some(Kubelets { certificate_authority }))
+        let authority =
+            path.map(|path| std::fs::read(path).map_err(|error| failed(path, &error))).transpose()?;
+        let client = KubeletClient::new(connection, authority.as_deref());
+        client.map(Some).map_err(|error| match path {
+            Some(path) => failed(path, &error),
+            None => Failure::input(error),
+        })
     }
 }
 
@@ -173,10 +179,10 @@ impl ClusterFlags {
         if secret_metadata {
             eprintln!("{WORTH}");
         }
-        let wants = Wants { secret_metadata, kubelets: kubelets.wanted()? };
         let time = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let collection = runtime()?.block_on(async {
             let connection = self.connect(instead).await?;
+            let wants = Wants { secret_metadata, kubelets: kubelets.client(&connection)? };
             if wants.kubelets.is_some() && connection.sends_token().map_err(Failure::input)? {
                 eprintln!("{SEEN}");
             }

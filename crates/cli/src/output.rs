@@ -5,13 +5,9 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use crate::failure::Failure;
+use clap::ValueEnum;
 
-/// The forms of a command's answer.
-pub(crate) trait Forms: Copy + 'static {
-    /// The forms by name.
-    const FORMS: &'static [(&'static str, Self)];
-}
+use crate::failure::Failure;
 
 /// A form, and the file for it; standard output without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +16,7 @@ pub(crate) struct Output<F> {
     pub(crate) file: Option<PathBuf>,
 }
 
-impl<F: Forms> FromStr for Output<F> {
+impl<F: ValueEnum> FromStr for Output<F> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -29,14 +25,16 @@ impl<F: Forms> FromStr for Output<F> {
             Some((name, file)) => (name, Some(PathBuf::from(file))),
             None => (text, None),
         };
-        let form = F::FORMS.iter().find(|(known, _)| *known == name).map(|(_, form)| *form);
-        let names: Vec<&str> = F::FORMS.iter().map(|(name, _)| *name).collect();
-        let form = form.ok_or_else(|| format!("must be one of {}, or FORM=FILE", names.join(", ")))?;
+        let form = F::from_str(name, false).map_err(|_| {
+            let values = F::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+            let names: Vec<String> = values.map(|value| value.get_name().to_owned()).collect();
+            format!("must be one of {}, or FORM=FILE", names.join(", "))
+        })?;
         Ok(Self { form, file })
     }
 }
 
-impl<F: Forms> Output<F> {
+impl<F: Copy> Output<F> {
     /// Writes the answer with `print`. A file is made anew.
     ///
     /// # Errors
@@ -64,7 +62,7 @@ impl<F: Forms> Output<F> {
 ///
 /// # Errors
 /// Several forms have no file of their own, or `--output-file` was given and no form is left for it.
-pub(crate) fn all<F: Forms>(given: &[Output<F>], file: Option<&Path>) -> Result<Vec<Output<F>>, Failure> {
+pub(crate) fn all<F: Copy>(given: &[Output<F>], file: Option<&Path>) -> Result<Vec<Output<F>>, Failure> {
     let without_file = given.iter().filter(|output| output.file.is_none()).count();
     match (without_file, file) {
         (0, Some(_)) => {

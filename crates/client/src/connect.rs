@@ -13,9 +13,13 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
 use kube::Config;
+use kube::client::ConfigExt as _;
 use kube::config::AuthInfo;
 use portcullis_pki::pem;
+use tower::{BoxError, ServiceBuilder};
 
 use crate::kubeconfig::{self, Chosen};
 
@@ -81,13 +85,6 @@ enum Source {
     },
     InCluster,
     Parts(Parts),
-    /// Another server, with the credentials of a connection.
-    Beside {
-        of: Box<Self>,
-        server: String,
-        /// The CA certificates of that server, in PEM; those of the connection's server without them.
-        certificate_authority: Option<Vec<u8>>,
-    },
 }
 
 /// A connection to an API server. Clones share the connection.
@@ -164,7 +161,7 @@ impl Connection {
                 context: context.clone(),
                 credential: Some(credential),
             },
-            Source::InCluster | Source::Parts(_) | Source::Beside { .. } => Source::Parts(Parts {
+            Source::InCluster | Source::Parts(_) => Source::Parts(Parts {
                 server: self.server(),
                 certificate_authority: self.certificate_authority().into_bytes(),
                 credential,
@@ -181,18 +178,33 @@ impl Connection {
         Self::from_source(Source::Parts(parts)).await
     }
 
-    /// Connects to another server with the same credentials, which it gets only if its certificate verifies: by the given CA
-    /// certificates in PEM, or by those of the API server.
+    /// Makes a client with the same credentials for any number of other servers: requests have whole URLs. A server gets the
+    /// credentials only if its certificate verifies, by the given CA certificates in PEM, or by those of the API server.
     ///
     /// # Errors
-    /// The URL or a certificate is invalid, or the files of this connection are no longer valid.
-    pub async fn beside(
+    /// A certificate is invalid, or the files of this connection are no longer valid.
+    pub(crate) fn client_of_others(
         &self,
-        server: String,
-        certificate_authority: Option<Vec<u8>>,
-    ) -> Result<Self, ConnectError> {
-        let of = Box::new(self.shared.source.clone());
-        Self::from_source(Source::Beside { of, server, certificate_authority }).await
+        certificate_authority: Option<&[u8]>,
+    ) -> Result<kube::Client, ConnectError> {
+        let source = &self.shared.source;
+        let (mut config, _) = source.config()?;
+        config.tls_server_name = None;
+        config.accept_invalid_certs = false;
+        if let Some(authority) = certificate_authority {
+            let authority = certificates(authority);
+            if authority.is_empty() {
+                return Err(source.refuse("there is no certificate in the certificate authority"));
+            }
+            config.root_cert = Some(authority);
+        }
+        let refuse = |error: kube::Error| source.refuse(describe(&error));
+        let (connector, credential) =
+            (config.rustls_https_connector().map_err(refuse)?, config.auth_layer().map_err(refuse)?);
+        // Each server is asked once: nothing is gained by open connections.
+        let client = legacy::Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector);
+        let service = ServiceBuilder::new().option_layer(credential).map_err(BoxError::from).service(client);
+        Ok(kube::Client::new(service, config.default_namespace))
     }
 
     /// Returns whether a token is sent, which every server that sees it can use.
@@ -334,16 +346,6 @@ impl Source {
                 config.auth_info = parts.credential.auth_info();
                 Ok((config, String::new()))
             }
-            Self::Beside { of, server, certificate_authority } => {
-                let (mut config, context) = of.config()?;
-                config.cluster_url = server.parse().map_err(|e| self.refuse(format!("not a URL: {e}")))?;
-                config.tls_server_name = None;
-                config.accept_invalid_certs = false;
-                if let Some(authority) = certificate_authority {
-                    config.root_cert = Some(certificates(authority));
-                }
-                Ok((config, context))
-            }
         }
     }
 
@@ -355,7 +357,6 @@ impl Source {
                 ConnectError::Kubeconfig { origin: "this pod's service account".to_owned(), why }
             }
             Self::Parts(parts) => ConnectError::Parts { server: parts.server.clone(), why },
-            Self::Beside { server, .. } => ConnectError::Parts { server: server.clone(), why },
         }
     }
 }

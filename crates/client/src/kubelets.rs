@@ -3,6 +3,7 @@
 //! A kubelet gets our credentials only if its certificate verifies. It may be the very machine that is stolen: what it answers is
 //! bounded in size and time, and is hostile input.
 
+use std::fmt;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -14,7 +15,7 @@ use kube::client::Body;
 use tokio::time::timeout;
 
 use crate::call::CallError;
-use crate::connect::{Connection, describe};
+use crate::connect::{ConnectError, Connection, describe};
 use crate::snapshot::AGENT;
 
 /// The path of the configuration. It takes the right `get nodes/configz`.
@@ -45,37 +46,51 @@ impl Kubelet {
             false => format!("https://{address}:{port}"),
         }
     }
+
+    fn unreachable(&self, why: String) -> CallError {
+        CallError::Unreachable { server: self.url(), why }
+    }
 }
 
-/// Asks each kubelet for `/configz`, in their order. Their certificates are verified by `authority` (PEM), or without it by the
-/// authority of the API server.
-pub async fn configurations(
-    connection: &Connection,
-    kubelets: &[Kubelet],
-    authority: Option<&[u8]>,
-) -> Vec<Result<String, CallError>> {
-    let answers = kubelets.iter().map(|kubelet| async move {
-        let unreachable = |why: String| CallError::Unreachable { server: kubelet.url(), why };
-        match timeout(TIMEOUT, ask(connection, kubelet, authority)).await {
-            Ok(answer) => answer,
-            Err(_) => Err(unreachable(format!("no answer in {} s", TIMEOUT.as_secs()))),
-        }
-    });
-    stream::iter(answers).buffered(AT_A_TIME).collect().await
+/// A client of kubelets, with the credentials of a connection.
+#[derive(Clone)]
+pub struct KubeletClient {
+    client: kube::Client,
 }
 
-async fn ask(
-    connection: &Connection,
-    kubelet: &Kubelet,
-    authority: Option<&[u8]>,
-) -> Result<String, CallError> {
-    let unreachable = |why: String| CallError::Unreachable { server: kubelet.url(), why };
-    let beside = connection.beside(kubelet.url(), authority.map(<[u8]>::to_vec)).await;
-    let client = beside.map_err(|error| unreachable(error.to_string()))?.client();
-    let request = Request::get(PATH).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
-    let request = request.body(Body::empty()).map_err(|error| unreachable(error.to_string()))?;
-    let (head, body) =
-        client.send(request).await.map_err(|error| unreachable(describe(&error)))?.into_parts();
+impl fmt::Debug for KubeletClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KubeletClient").finish_non_exhaustive()
+    }
+}
+
+impl KubeletClient {
+    /// Makes the client. Certificates of kubelets are verified by `authority` (PEM), or without it by the authority of the API server.
+    ///
+    /// # Errors
+    /// The files of the connection or the authority are invalid.
+    pub fn new(connection: &Connection, authority: Option<&[u8]>) -> Result<Self, ConnectError> {
+        Ok(Self { client: connection.client_of_others(authority)? })
+    }
+
+    /// Asks each kubelet for its configuration, in their order, at most 16 at a time, each for at most 10 s. An answer has at most 1 MiB.
+    pub async fn configurations(&self, kubelets: &[Kubelet]) -> Vec<Result<String, CallError>> {
+        let answers = kubelets.iter().map(|kubelet| async move {
+            match timeout(TIMEOUT, ask(&self.client, kubelet)).await {
+                Ok(answer) => answer,
+                Err(_) => Err(kubelet.unreachable(format!("no answer in {} s", TIMEOUT.as_secs()))),
+            }
+        });
+        stream::iter(answers).buffered(AT_A_TIME).collect().await
+    }
+}
+
+async fn ask(client: &kube::Client, kubelet: &Kubelet) -> Result<String, CallError> {
+    let request = Request::get(format!("{}{PATH}", kubelet.url()));
+    let request = request.header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
+    let request = request.body(Body::empty()).map_err(|error| kubelet.unreachable(error.to_string()))?;
+    let answer = client.send(request).await.map_err(|error| kubelet.unreachable(describe(&error)))?;
+    let (head, body) = answer.into_parts();
     if !head.status.is_success() {
         let (code, reason) = (head.status.as_u16(), String::new());
         let message = head.status.canonical_reason().unwrap_or("refused").to_owned();

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use portcullis_apimachinery::names::is_dns_subdomain;
-use portcullis_client::kubelets::{self, Kubelet};
+use portcullis_client::kubelets::{Kubelet, KubeletClient};
 use portcullis_client::snapshot::{self, List};
 use portcullis_client::{CallError, Connection};
 use portcullis_policy::audit::inputs::{Form, INPUTS, Input};
@@ -21,20 +21,13 @@ const KUBELET_PORT: u16 = 10250;
 /// How many kubelets that do not answer are named.
 const NAMED: usize = 5;
 
-/// What is to be read, beside what every audit needs.
+/// Optional inputs of a collection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
     /// Secrets and ConfigMaps, as their metadata alone.
     pub(crate) secret_metadata: bool,
     /// The configuration of each kubelet, from itself.
-    pub(crate) kubelets: Option<Kubelets>,
-}
-
-/// How kubelets are asked.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Kubelets {
-    /// The CA certificates of kubelets, in PEM; without them those of the API server.
-    pub(crate) certificate_authority: Option<Vec<u8>>,
+    pub(crate) kubelets: Option<KubeletClient>,
 }
 
 /// The objects of a cluster.
@@ -92,21 +85,19 @@ impl Collection {
             collection.take(input, list, more);
         }
         if let Some(kubelets) = &wants.kubelets {
-            collection.ask_kubelets(connection, kubelets).await;
+            collection.ask_kubelets(kubelets).await;
         }
         Ok(collection)
     }
 
     /// Asks the kubelet of each node for its configuration (AU-19).
-    async fn ask_kubelets(&mut self, connection: &Connection, how: &Kubelets) {
+    async fn ask_kubelets(&mut self, client: &KubeletClient) {
         let objects = self.manifest.resources.iter().zip(&self.objects);
         let nodes = objects.filter(|(entry, _)| entry.group.is_empty() && entry.resource == "nodes");
         let found: Vec<(String, Option<Kubelet>)> =
             nodes.flat_map(|(_, nodes)| nodes).map(|node| (node.name.clone(), kubelet(node))).collect();
         let asked: Vec<Kubelet> = found.iter().filter_map(|(_, kubelet)| kubelet.clone()).collect();
-        let answers =
-            kubelets::configurations(connection, &asked, how.certificate_authority.as_deref()).await;
-        let mut answers = answers.into_iter();
+        let mut answers = client.configurations(&asked).await.into_iter();
         let mut silent = 0_usize;
         for (node, kubelet) in found {
             let answer = kubelet.and_then(|_| answers.next());

@@ -100,6 +100,7 @@ pub(super) fn field(name: &str, object: &Map<String, Value>) -> Option<(String, 
             (!kept.is_empty()).then(|| ("annotations".to_owned(), Value::Object(kept)))
         }
         "<command>" => Some(("command".to_owned(), command(object)?)),
+        "<commandIsReduced>" => command(object).map(|_| ("commandIsReduced".to_owned(), Value::Bool(true))),
         "<requested>" => Some(("requested".to_owned(), requested(object.get("request")?.as_str()?)?)),
         "<issued>" => {
             let is_issued = object.get("certificate")?.as_str().is_some_and(|text| !text.is_empty());

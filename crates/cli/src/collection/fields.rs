@@ -21,10 +21,11 @@ const METADATA: [&str; 9] = [
 /// The lists of containers in the spec of a pod.
 const CONTAINERS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
 
-const CONTAINER: [&str; 22] = [
+const CONTAINER: [&str; 23] = [
     "name",
     "image",
     "<command>",
+    "<commandIsReduced>",
     "env.[].name",
     "env.[].valueFrom.configMapKeyRef",
     "env.[].valueFrom.secretKeyRef",

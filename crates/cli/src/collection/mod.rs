@@ -10,4 +10,4 @@ mod fields;
 mod keep;
 
 pub(crate) use self::archive::{check, write};
-pub(crate) use self::cluster::{Collection, Kubelets, Wants};
+pub(crate) use self::cluster::{Collection, Wants};

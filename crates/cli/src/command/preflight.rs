@@ -88,6 +88,9 @@ pub fn run(args: &PreflightArgs) -> Result<ExitCode, Failure> {
     }
     let engine = load_from(config, &args.engine.state, &args.source, false)?;
     let mut rehearsal = Rehearsal::new(gates, RandomState::new());
+    if args.output == Output::Yaml {
+        rehearsal = rehearsal.keeping_roles();
+    }
     let lost = rehearse(&logs, &mut rehearsal, &engine.chain().clone().with_masters())?;
     let report = Report::new(rehearsal.tally(), lost);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

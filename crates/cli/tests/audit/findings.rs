@@ -9,6 +9,8 @@ use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::{program, recorded};
 use serde_json::{Value, json};
 
+use super::fake_cluster::FakeCluster;
+
 fn audit(state: &Path, flags: &[&str]) -> Finished {
     let fixed = ["audit", "--state", state.to_str().unwrap()];
     program!().run(fixed.iter().chain(flags))
@@ -300,6 +302,32 @@ fn kubectl_patches_the_file_of_an_api_server_au_83() {
     }
 }
 
+/// An archive has a part of the command line: a patch of it would not fit the file, so the flags are named.
+#[test]
+fn from_a_cluster_flags_of_an_api_server_are_text_au_20_au_83() {
+    let mut pod =
+        api_server("v1.36.0", &["--authorization-mode=RBAC", "--etcd-servers=https://10.0.0.1:2379"]);
+    pod["metadata"]["uid"] = json!("u");
+    let cluster = FakeCluster::start(&[pod], |_, _, _| None);
+    let (kubeconfig, scratch) = (cluster.kubeconfig(), Scratch::new());
+    let folder = scratch.path().join("archive");
+    assert_eq!(super::archives::collect(&kubeconfig, &folder, &[]).code, 0);
+    for source in [["--state", folder.to_str().unwrap()], ["--kubeconfig", kubeconfig.to_str().unwrap()]] {
+        let run = program!().run(["audit", "-o", "json", "--rule", "PC106"].iter().chain(&source));
+        let fix = &document(&run)["findings"][0]["fix"];
+        assert_eq!((&fix["kind"], &fix["patch"]), (&json!("manual"), &Value::Null), "{fix:#}");
+        let text = fix["text"].as_str().unwrap();
+        for words in [
+            "remove --authorization-mode=RBAC",
+            "add --authorization-mode=Node,RBAC",
+            "add --enable-admission-plugins=NodeRestriction",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(!run.stdout.contains("10.0.0.1"), "{}", run.stdout);
+    }
+}
+
 /// The modes of an API server that has them from a file are those of the AuthorizationConfiguration in the state.
 #[test]
 fn modes_of_a_file_are_read_from_the_state_au_12() {
@@ -311,6 +339,7 @@ fn modes_of_a_file_are_read_from_the_state_au_12() {
         (vec![], 0, false),
         (vec![configuration(json!([of("Node"), of("RBAC")]))], 0, true),
         (vec![configuration(json!([of("RBAC")]))], 1, true),
+        (vec![configuration(json!([]))], 0, false),
         (vec![configuration(json!([{"type": "Webhook", "name": "w", "webhook": {}}, of("Node")]))], 0, true),
     ] {
         let scratch = Scratch::new();

@@ -181,4 +181,19 @@ fn kubelets_are_those_of_a_cluster() {
     run.must(2, &["--kubelets is for clusters"]);
     let run = program!().run(["audit", "--kubelet-certificate-authority", "x"]);
     assert_eq!(run.code, 2, "{run:#?}");
+    // An authority that is none is told before anybody is asked.
+    let cluster = Cluster::start(|port| vec![node("n1", Some(port))], open);
+    let kubeconfig = cluster.kubeconfig();
+    for authority in [scratch.path().join("missing.pem"), scratch.write("empty.pem", "")] {
+        let flags = [
+            "--kubeconfig",
+            text(&kubeconfig),
+            "--kubelets",
+            "--kubelet-certificate-authority",
+            text(&authority),
+        ];
+        let run = program!().run(["audit"].iter().chain(&flags));
+        run.must(2, &["--kubelet-certificate-authority", text(&authority)]);
+    }
+    assert!(cluster.service.asked().is_empty(), "{:?}", cluster.service.asked());
 }

@@ -209,7 +209,7 @@ fn allowed(id: usize, user: &str, verb: &str, uri: &str, object: &Value) -> Stri
     format!("{event}\n")
 }
 
-/// What the log shows in use is allowed with the printed roles, and nothing beside it.
+/// The printed roles allow the requests of the log, and no others.
 #[test]
 fn roles_keep_working_what_would_be_refused_and_no_more_au_125() {
     let scratch = Scratch::new();
@@ -265,6 +265,31 @@ fn roles_keep_working_what_would_be_refused_and_no_more_au_125() {
         let answer = portcullis(asked);
         assert_eq!(answer.code, code, "{user} {question}: {answer:#?}");
     }
+}
+
+/// Whoever may do everything can ask for a resource, a verb or a path with a `*`. In a rule it would be a wildcard.
+#[test]
+fn no_rule_has_a_wildcard_that_somebody_asked_for_au_125() {
+    let scratch = Scratch::new();
+    let star = json!({"resource": "*", "apiVersion": "v1"});
+    let group = json!({"resource": "things", "apiGroup": "*", "apiVersion": "v1"});
+    let scale = json!({"resource": "*", "subresource": "scale", "namespace": "shop", "name": "x", "apiVersion": "v1"});
+    let named = json!({"resource": "pods", "namespace": "shop", "name": "*", "apiVersion": "v1"});
+    let log = [
+        allowed(1, "jane", "list", "/api/v1/*", &star),
+        allowed(2, "jane", "list", "/apis/*/v1/things", &group),
+        allowed(3, "jane", "get", "/api/v1/namespaces/shop/*/x/scale", &scale),
+        allowed(4, "jane", "get", "/*", &Value::Null),
+        allowed(5, "jane", "*", "/metrics", &Value::Null),
+        allowed(6, "jane", "delete", "/api/v1/namespaces/shop/pods/*", &named),
+    ];
+    let run = preflight(&scratch, log.concat().as_bytes(), &["--authorization-mode", "RBAC", "-o", "yaml"]);
+    assert_eq!(run.code, 1, "{run:#?}");
+    assert!(run.stdout.contains("no rule can name it"), "{}", run.stdout);
+    let rules: Vec<&str> =
+        run.stdout.lines().filter(|line| line.contains('*') && !line.starts_with('#')).collect();
+    // The name of an object is only a name.
+    assert_eq!(rules, ["  resourceNames: [\"*\"]"], "{}", run.stdout);
 }
 
 #[test]

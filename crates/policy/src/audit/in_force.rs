@@ -11,7 +11,7 @@ use crate::rbac::aggregation;
 #[derive(Debug)]
 pub(in crate::audit) struct InForce<'o> {
     pub(in crate::audit) objects: &'o Objects,
-    /// What each aggregated ClusterRole collects and does not have.
+    /// For each aggregated ClusterRole, the rules that its controller will add.
     pending: OnceCell<HashMap<String, Vec<PolicyRule>>>,
 }
 

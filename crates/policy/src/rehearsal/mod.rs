@@ -87,7 +87,15 @@ impl Rehearsal {
         self.tally.unknown(why, event, None)
     }
 
-    /// The roles that keep working what would be refused (AU-125), sorted by subject.
+    /// Also keeps what roles would have to grant, for [`Rehearsal::roles`]: at most 16 names in each row.
+    #[must_use]
+    pub fn keeping_roles(mut self) -> Self {
+        self.tally.keeps_needs = true;
+        self
+    }
+
+    /// The roles that keep working what would be refused (AU-125), sorted by subject. They are whole only if the rehearsal began with
+    /// [`Rehearsal::keeping_roles`].
     pub fn roles(&self) -> Vec<Kept> {
         roles::roles(&self.tally)
     }

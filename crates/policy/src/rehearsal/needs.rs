@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::text::cut;
 use crate::request::Attributes;
 
-/// The number of names, and of namespaces, that a row keeps. Beyond that all names, and then all namespaces, are needed.
+/// The maximum number of namespaces of a row, and of names in all of them together. With more names a namespace needs all names; with
+/// more namespaces the row needs all namespaces.
 const KEPT: usize = 16;
 
 /// What the requests of a row need.
@@ -22,8 +23,8 @@ pub(super) enum What {
     Resource { group: String, resource: String },
     /// A path that is no resource.
     Path(String),
-    /// Something with a name that is longer than a row keeps.
-    TooLong,
+    /// Something that no rule can name: it is longer than a row keeps, or has a `*`, which would be a wildcard in a rule.
+    Unnameable,
 }
 
 /// Where. A request without a namespace is one for the whole cluster, or for what lies in no namespace.
@@ -44,20 +45,29 @@ pub(super) enum Names {
     All,
 }
 
+impl Names {
+    fn count(&self) -> usize {
+        match self {
+            Self::Some(names) => names.len(),
+            Self::All => 0,
+        }
+    }
+}
+
 impl Needs {
     /// What one request needs.
     pub(super) fn of(asked: &Attributes<'_>) -> Self {
-        let is_whole = |texts: &[&str]| texts.iter().all(|text| cut(text) == **text);
+        let can_name = |texts: &[&str]| texts.iter().all(|text| cut(text) == **text && !text.contains('*'));
         let what = match &asked.resource {
-            None if is_whole(&[asked.path]) => What::Path(asked.path.to_owned()),
-            Some(of) if is_whole(&[of.group, of.resource, of.subresource]) => What::Resource {
+            None if can_name(&[asked.path, asked.verb]) => What::Path(asked.path.to_owned()),
+            Some(of) if can_name(&[of.group, of.resource, of.subresource, asked.verb]) => What::Resource {
                 group: of.group.to_owned(),
                 resource: match of.subresource {
                     "" => of.resource.to_owned(),
                     subresource => format!("{}/{subresource}", of.resource),
                 },
             },
-            _ => What::TooLong,
+            _ => What::Unnameable,
         };
         let mut needs = Self { what, places: Places::Some(BTreeMap::new()) };
         needs.add(asked);
@@ -75,11 +85,15 @@ impl Needs {
             self.places = Places::Everywhere;
             return;
         }
+        let is_full = places.values().map(Names::count).sum::<usize>() >= KEPT;
         let names = places.entry(cut(namespace)).or_insert_with(|| Names::Some(BTreeSet::new()));
         let Names::Some(known) = names else { return };
-        if name.is_empty() || cut(name) != name || (known.len() >= KEPT && !known.contains(name)) {
+        if known.contains(name) {
+            return;
+        }
+        if name.is_empty() || cut(name) != name || is_full {
             *names = Names::All;
-        } else if !known.contains(name) {
+        } else {
             known.insert(name.to_owned());
         }
     }

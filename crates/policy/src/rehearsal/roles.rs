@@ -87,8 +87,8 @@ fn add(
 ) {
     let verb = verb.to_owned();
     match (&needs.what, &needs.places) {
-        (What::TooLong, _) => {
-            remarks.push(format!("{verb} {resource}: the name is too long for a row; write the rule by hand"))
+        (What::Unnameable, _) => {
+            remarks.push(format!("{verb} {resource}: no rule can name it: it is too long, or has a *"))
         }
         (What::Path(path), _) => {
             roles.entry(String::new()).or_default().paths.entry(path.clone()).or_default().insert(verb);

@@ -72,7 +72,7 @@ pub struct Row {
     pub seen: Seen,
     /// The first event.
     pub example: Example,
-    /// What a role would have to grant; none if no role can, because a rule denies.
+    /// What a role would have to grant; none if no role can, because a rule denies, or if that is not kept.
     pub(super) needs: Option<Needs>,
 }
 
@@ -107,6 +107,8 @@ pub struct Tally {
     pub unknown: BTreeMap<Unknown, (Seen, Option<Example>)>,
     /// Events that are no decisions.
     pub no_decisions: NoDecisions,
+    /// Whether it is kept what roles would have to grant.
+    pub(super) keeps_needs: bool,
 }
 
 impl Default for Tally {
@@ -119,6 +121,7 @@ impl Default for Tally {
             others: Change::ALL.map(|change| (change, Seen::default())),
             unknown: BTreeMap::new(),
             no_decisions: NoDecisions::default(),
+            keeps_needs: false,
         }
     }
 }
@@ -138,12 +141,13 @@ impl Tally {
             verb: cut(asked.verb),
             resource: cut(&resource(asked)),
         };
+        // No role grants what a rule denies. Other requests of the same row may still need one.
+        let has_needs = self.keeps_needs && change == Change::NewlyRefused && !outcome.is_deny();
         if let Some(row) = self.rows.get_mut(&key) {
             row.seen.add(time);
             match &mut row.needs {
-                // One request that a rule denies does not make the others unneeded, and the other way round.
-                Some(needs) if !outcome.is_deny() => needs.add(asked),
-                None if !outcome.is_deny() => row.needs = Some(Needs::of(asked)),
+                Some(needs) if has_needs => needs.add(asked),
+                needs if has_needs => *needs = Some(Needs::of(asked)),
                 _ => {}
             }
             return None;
@@ -157,7 +161,7 @@ impl Tally {
         let mut seen = Seen::default();
         seen.add(time);
         let example = Example::changed(change, event, asked, outcome);
-        let needs = (!outcome.is_deny()).then(|| Needs::of(asked));
+        let needs = has_needs.then(|| Needs::of(asked));
         Some(&self.rows.entry(key).insert(Row { seen, example, needs }).into_mut().example)
     }
 

@@ -1,9 +1,9 @@
 //! The forms of the answer (AU-130).
 
-use crate::output::Forms;
+use clap::ValueEnum;
 
 /// A form of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
     Table,
     Wide,
@@ -12,18 +12,6 @@ pub(super) enum Form {
     Name,
     Sarif,
     Html,
-}
-
-impl Forms for Form {
-    const FORMS: &'static [(&'static str, Self)] = &[
-        ("table", Self::Table),
-        ("wide", Self::Wide),
-        ("json", Self::Json),
-        ("yaml", Self::Yaml),
-        ("name", Self::Name),
-        ("sarif", Self::Sarif),
-        ("html", Self::Html),
-    ];
 }
 
 impl Form {

@@ -150,7 +150,7 @@ Examples:
   portcullis audit --state cluster.json --audit-log audit.log -o json
   portcullis audit kubelet-access --state cluster.json";
 
-/// What stands in place of rules for an input that no rule needs.
+/// The `rules` of a missing input on which no rule depends.
 const RULES: &str = "audit";
 /// The seconds of a day.
 const DAY: i64 = 24 * 60 * 60;

@@ -20,7 +20,7 @@ use crate::audit_source::{AuditSource, KubeletFlags, Reading, tell_missing};
 use crate::cluster_source::ClusterFlags;
 use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
-use crate::output::{self, Forms, Output};
+use crate::output::{self, Output};
 use crate::{table, time, yaml};
 
 /// Show what each node reaches: what a stolen node could read, and what follows from that
@@ -100,7 +100,7 @@ enum Order {
 }
 
 /// A form of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
     Table,
     Wide,
@@ -108,17 +108,6 @@ enum Form {
     Yaml,
     Dot,
     Html,
-}
-
-impl Forms for Form {
-    const FORMS: &'static [(&'static str, Self)] = &[
-        ("table", Self::Table),
-        ("wide", Self::Wide),
-        ("json", Self::Json),
-        ("yaml", Self::Yaml),
-        ("dot", Self::Dot),
-        ("html", Self::Html),
-    ];
 }
 
 const EXAMPLES: &str = "\

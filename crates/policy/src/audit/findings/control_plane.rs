@@ -52,7 +52,7 @@ pub(super) fn find_of_server(standing: &Standing<'_>, server: &ApiServer, all: &
     } else if servers.has_mode(server, Mode::Node) == Some(false) {
         let value = match server.flag("authorization-config") {
             [] => format!("--authorization-mode={modes}"),
-            _ => format!("--authorization-config with {modes}"),
+            _ => format!("--authorization-config: {modes}"),
         };
         found("PC106", Severity::High, value);
     }

@@ -57,7 +57,7 @@ fn dangling<'s>(standing: &'s Standing<'_>) -> impl Iterator<Item = &'s Binding>
         .filter(|binding| rbac.role_of(binding).is_none() && Subject::all_of(binding).next().is_some())
 }
 
-/// Who may create roles: found once, whatever the number of bindings.
+/// The subjects that may create roles, computed once for all bindings.
 struct Creators {
     cluster_roles: Vec<String>,
     roles: Vec<String>,

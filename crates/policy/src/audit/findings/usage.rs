@@ -46,7 +46,7 @@ pub struct Usage<'a> {
     gaps: Gaps,
 }
 
-/// What logs did not show.
+/// Gaps in the logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gaps {
     /// Lines could not be read.
@@ -236,7 +236,7 @@ impl<'a> Usage<'a> {
         }
     }
 
-    /// What the logs do not show: why, the rules, and the same for people (AU-21).
+    /// The gaps in the logs: the reason, the affected rules, and a description (AU-21).
     pub(super) fn lacks(&self, unused_after: i64) -> Vec<(Why, &'static [&'static str], &'static str)> {
         let is_long =
             self.last.zip(self.first).is_some_and(|(last, first)| last.saturating_sub(first) >= unused_after);

@@ -19,7 +19,7 @@ pub(super) struct Bound {
     pub(super) role_name: String,
     pub(super) role: Option<Arc<Compiled>>,
     pub(super) subjects: Vec<Subject>,
-    /// What the default policy has under this name.
+    /// The role of this name in the default policy.
     pub(super) default: Option<DefaultBinding>,
 }
 

@@ -48,6 +48,8 @@ pub struct CommandLine {
     pub command: Vec<String>,
     /// The words of `args`; the program first if `command` is empty.
     pub args: Vec<String>,
+    /// Whether words are left out, as in archives (AU-20): then it cannot be patched.
+    pub is_reduced: bool,
 }
 
 impl CommandLine {
@@ -104,6 +106,7 @@ impl ApiServer {
             pointer: pointer.to_owned(),
             command: words(&container.command),
             args: words(&container.args),
+            is_reduced: container.command_is_reduced,
         };
         Some(Self {
             pod: (pod.namespace.clone(), pod.name.clone()),
@@ -142,12 +145,13 @@ impl ApiServers {
         self.servers.push(server);
     }
 
-    /// The modes of a server: those of its flags, or of the file that they name; none if that is not in the state. Without any,
-    /// everything is allowed.
+    /// The modes of a server: those of its flags, or of the file that they name; none if that is not in the state. Without flags for
+    /// modes, everything is allowed.
     pub fn modes<'a>(&'a self, server: &'a ApiServer) -> Option<&'a [String]> {
         match server.flag("authorization-config") {
             [] => Some(server.flag("authorization-mode")),
-            _ => self.modes_of_file.as_deref(),
+            // An API server does not start without any.
+            _ => self.modes_of_file.as_deref().filter(|modes| !modes.is_empty()),
         }
     }
 

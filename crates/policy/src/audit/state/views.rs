@@ -48,6 +48,9 @@ pub(super) struct ContainerView<'a> {
     pub(super) image: Text<'a>,
     pub(super) command: List<Text<'a>>,
     pub(super) args: List<Text<'a>>,
+    /// Set by archives, which keep only a part of a command line (AU-20).
+    #[serde(deserialize_with = "or_default")]
+    pub(super) command_is_reduced: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) security_context: SecurityContext<'a>,
     pub(super) volume_mounts: List<Mount<'a>>,

@@ -37,7 +37,7 @@ pub struct FixPart {
     pub manifest: Option<Value>,
     /// What to do, and what remains.
     pub text: String,
-    /// Of a change of permissions: `passed` if it was tried in memory, `failed` if what was tried did not do what it should (AU-85).
+    /// Of a change of permissions or of an API server's flags: `passed` if it was tried in memory, `failed` if what was tried did not do what it should (AU-85).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub self_check: Option<&'static str>,
 }

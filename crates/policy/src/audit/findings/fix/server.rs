@@ -48,6 +48,10 @@ pub(super) fn fix(found: &Found, standing: &Standing<'_>, text: &str) -> Option<
     if left.get(found.id, &found.subject).is_some() || !left.keys().all(is_known) {
         return None;
     }
+    if after.command_line.is_reduced {
+        let words = changed_words(&server.command_line, &after.command_line);
+        return Some(vec![FixPart::manual(format!("{text} Flags: {words}."), Some("passed"))]);
+    }
     let file = "the file of the static pod, as /etc/kubernetes/manifests/kube-apiserver.yaml";
     let place = match server.node.as_str() {
         "" => file.to_owned(),
@@ -115,6 +119,16 @@ fn set_gates(
     let kept = gates.filter(|gate| keeps(gate.split('=').next().unwrap_or_default())).cloned();
     let gates: Vec<String> = kept.chain(added).collect();
     line.set("feature-gates", Some(gates.join(",")).filter(|gates| !gates.is_empty()).as_deref());
+}
+
+/// The words that go and those that come, for people: an archive does not have the whole command line to patch.
+fn changed_words(from: &CommandLine, to: &CommandLine) -> String {
+    let words =
+        |line: &CommandLine| -> Vec<String> { line.command.iter().chain(&line.args).cloned().collect() };
+    let (old, new) = (words(from), words(to));
+    let gone = old.iter().filter(|word| !new.contains(word)).map(|word| format!("remove {word}"));
+    let added = new.iter().filter(|word| !old.contains(word)).map(|word| format!("add {word}"));
+    gone.chain(added).collect::<Vec<_>>().join(", ")
 }
 
 /// The operations from one command line to another.
