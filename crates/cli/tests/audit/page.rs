@@ -85,6 +85,52 @@ fn hostile_state() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
+/// 30,000 pods of 4,000 workloads on 1,000 nodes; of every workload one account in five may run commands in its namespace, and one
+/// of all reads every secret of the cluster.
+fn large_state() -> String {
+    let node = |number: usize| json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{number}")}});
+    let pod = |number: usize| {
+        let (namespace, app) = (number % 200, format!("app-{}", number / 200 % 20));
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"namespace": format!("team-{namespace}"), "name": format!("{app}-6d4cf56db6-{number}"),
+                "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "uid": "r", "controller": true}]},
+            "spec": {"nodeName": format!("node-{}", number % 1000), "serviceAccountName": app,
+                "containers": [{"name": "main", "image": "i", "envFrom": [{"secretRef": {"name": app}}]}],
+                "volumes": [{"name": "config", "configMap": {"name": app}}]}})
+    };
+    let role = |name: &str, resources: &[&str]| {
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name},
+            "rules": [{"apiGroups": [""], "resources": resources, "verbs": ["get", "list", "create"]}]})
+    };
+    let binding = |number: usize| {
+        let (namespace, name) = (format!("team-{}", number % 200), format!("binding-{number}"));
+        let role = if number.is_multiple_of(5) { "executor" } else { "viewer" };
+        let (kind, role, metadata) = match number {
+            0 => ("ClusterRoleBinding", "reader", json!({"name": name})),
+            _ => ("RoleBinding", role, json!({"name": name, "namespace": namespace})),
+        };
+        json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": format!("app-{}", number / 200 % 20)}]})
+    };
+    let roles =
+        [role("viewer", &["services"]), role("executor", &["pods/exec"]), role("reader", &["secrets"])];
+    let items = (0..1000).map(node).chain((0..30_000).map(pod)).chain(roles).chain((0..5000).map(binding));
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(","))
+}
+
+#[test]
+fn a_page_of_thirty_thousand_pods_is_below_5_mb_and_answers_au_151() {
+    let scratch = Scratch::new();
+    let state = scratch.write("state.json", large_state());
+    let page = page(&scratch, &state, &[]);
+    let bytes = page.metadata().unwrap().len();
+    assert!(bytes < 5_000_000, "{bytes} bytes");
+    println!("{bytes} bytes; {}", check("large", &page, None).trim());
+}
+
 #[test]
 fn the_page_is_whole_without_scripts_and_says_what_reach_says_au_136() {
     let (scratch, state) = (Scratch::new(), Scratch::new());

@@ -1,7 +1,8 @@
 //! The rules of roles: those stored, and those that aggregated ClusterRoles are to get (AU-25).
 
 use std::cell::OnceCell;
-use std::collections::{HashMap, HashSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use super::kubelet_access::Objects;
 use crate::objects::rbac::{PolicyRule, Role};

@@ -259,7 +259,29 @@ def printing(browser, url, _):
     check(not page.problems(), f"console or requests: {page.problems()[:2]}")
 
 
-CHECKS = {check.__name__: check for check in (views, without_scripts, search, keyboard, hostile, printing)}
+def large(browser, url, _):
+    """A page of a large cluster is painted and answers. Prints how soon; how soon it must be is a question for a benchmark."""
+    page = browser.page()
+    page.view(1440, 900)
+    page.open(url)
+    painted = page.run("performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null")
+    loaded = page.run("performance.getEntriesByType('navigation')[0].domComplete")
+    check(painted is not None, "nothing is painted")
+    check(page.run("document.querySelectorAll('button.box').length") > 1, "there is no picture")
+    check(page.run(WIDE) <= 0, f"{page.run(WIDE)} wider than the window")
+    node = page.run("document.querySelector('.reach th a').getAttribute('href')")
+    answered = page.run(f"""new Promise((done) => {{
+        const begin = performance.now();
+        location.hash = {json.dumps(node)};
+        const look = () => document.activeElement.id === "h-node" ? done(performance.now() - begin) : requestAnimationFrame(look);
+        look();
+    }})""")
+    check(page.run("document.querySelectorAll('.chain.path > li').length") > 1, "the page of the node with most reach shows no path")
+    check(not page.problems(), f"console or requests: {page.problems()[:2]}")
+    print(f"first paint after {painted or 0:.0f} ms, complete after {loaded:.0f} ms, the page of a node {answered:.0f} ms after the click")
+
+
+CHECKS = {check.__name__: check for check in (views, without_scripts, search, keyboard, hostile, printing, large)}
 
 if __name__ == "__main__":
     name, file, *answer = sys.argv[1:]

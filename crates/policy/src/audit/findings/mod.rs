@@ -70,6 +70,7 @@ pub fn report(state: &State, wanted: &Wanted<'_>) -> Report {
     let mut prover = Prover::new(&standing, &direct, &found, closures, wanted);
     let proven: Vec<Proven> =
         found.iter().zip(&ways).map(|(found, way)| prover.fix(found, way.as_ref())).collect();
+    drop(prover);
     let with_words = found.into_iter().zip(ways).zip(proven);
     let mut findings: Vec<Finding> = with_words
         .filter_map(|((found, way), proven)| in_words(found, way, proven, &grants, wanted))

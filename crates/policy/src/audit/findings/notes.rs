@@ -1,6 +1,8 @@
 //! What is worth knowing beside findings (AU-24): bindings to roles that are not there.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 
 use serde::Serialize;
 

@@ -1,7 +1,9 @@
 //! The rights that make a subject powerful, wherever they come from: they are findings themselves, and decide who is strong
 //! (AU-37).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 
 use super::finding::Instance;
 use super::severity::Severity;

@@ -1,6 +1,9 @@
 //! Who is hosted, exposed and strong, and which namespaces are privileged (AU-34 to AU-38).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
+
+use hashbrown::HashSet;
+
 use std::rc::Rc;
 
 use super::powers::{StrongRoles, binds, escalates, proxies, signs_clients};

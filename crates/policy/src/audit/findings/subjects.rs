@@ -1,6 +1,8 @@
 //! Findings about the subjects of bindings: what each may do that its kind may not (AU-39, AU-40).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::by_rights::{About, RULES, RightsRule};
 use super::finding::Instance;

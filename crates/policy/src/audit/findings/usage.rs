@@ -1,7 +1,9 @@
 //! What audit logs show (PC107 c, PC132 to PC134): identities of nodes that no node has, programs with the credentials of a node,
 //! and permissions that nobody needs. Events are taken one by one, and nothing of them is kept but what a finding needs.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use portcullis_apimachinery::time::Instant;
 use serde::Deserialize;

@@ -1,6 +1,8 @@
 //! Findings about pods, workloads, secrets and volumes (PC102, PC120 to PC124, PC126, PC130).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use super::finding::{Evidence, Instance};
 use super::found::{All, Found};

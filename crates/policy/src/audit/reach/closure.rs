@@ -3,7 +3,9 @@
 //! A search goes from the node outwards, one edge a step, so that the first way to a vertex is a shortest one. Of several
 //! shortest ways the least edge counts (AU-65); the result never depends on the order of the state.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::{HashMap, HashSet};
 
 use super::super::rights::GrantId;
 use super::edges::{Edges, Leaving, To};

@@ -28,7 +28,7 @@ const LISTS: [(VertexKind, &str, &str, &str); 9] = [
 /// What each node reaches directly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectReach {
-    /// The objects that some node reaches: by kind, and sorted by the bytes of `NAMESPACE/NAME` within a kind.
+    /// The objects that some node reaches, each once, in no particular order.
     pub objects: Vec<ReachedObject>,
     /// The indices of a node's objects, ascending, for every node of the state (AU-50).
     pub nodes: BTreeMap<String, Vec<usize>>,
@@ -38,7 +38,7 @@ impl DirectReach {
     /// Lists the direct reach of every node.
     pub fn of(state: &State) -> Self {
         let candidates = state.engine().graph().reached();
-        let mut pairs = BTreeMap::<&str, Vec<usize>>::new();
+        let mut nodes = BTreeMap::<String, Vec<usize>>::new();
         let decides = Decides::of(state);
         let objects = match decides {
             Decides::Graph | Decides::GraphButDenied => candidates.objects,
@@ -58,32 +58,37 @@ impl DirectReach {
                 Decides::Chain => (0..objects.len()).filter(is_reached).collect(),
                 _ => of_graph.into_iter().flatten().copied().filter(is_reached).collect(),
             };
-            pairs.insert(node, reached);
+            nodes.insert(node.to_owned(), reached);
         }
-        Self::sorted(&objects, pairs)
+        Self::of_used(objects, nodes)
     }
 
-    /// Numbers the objects in the order of the lists.
-    fn sorted(objects: &[ReachedObject], pairs: BTreeMap<&str, Vec<usize>>) -> Self {
-        let used: BTreeSet<usize> = pairs.values().flatten().copied().collect();
-        let mut order: Vec<usize> = used.into_iter().collect();
-        let key = |index: &usize| {
-            objects.get(*index).map(|(kind, namespace, name)| (*kind, bytes(namespace, name)))
-        };
-        order.sort_by_cached_key(key);
-        let mut place = vec![0; objects.len()];
-        for (new, old) in order.iter().enumerate() {
-            if let Some(place) = place.get_mut(*old) {
-                *place = new;
+    /// Leaves out the objects that no node reaches.
+    fn of_used(objects: Vec<ReachedObject>, mut nodes: BTreeMap<String, Vec<usize>>) -> Self {
+        let mut is_used = vec![false; objects.len()];
+        for index in nodes.values().flatten() {
+            if let Some(is_used) = is_used.get_mut(*index) {
+                *is_used = true;
             }
         }
-        let nodes = pairs.into_iter().map(|(node, reached)| {
-            let mut reached: Vec<usize> = reached.iter().filter_map(|old| place.get(*old).copied()).collect();
-            reached.sort_unstable();
-            (node.to_owned(), reached)
+        let places = is_used.iter().scan(0_usize, |used, is_used| {
+            let place = *used;
+            *used = used.saturating_add(usize::from(*is_used));
+            Some(place)
         });
-        let nodes = nodes.collect();
-        Self { objects: order.iter().filter_map(|old| objects.get(*old).cloned()).collect(), nodes }
+        let places: Vec<usize> = places.collect();
+        for index in nodes.values_mut().flatten() {
+            *index = places.get(*index).copied().unwrap_or(*index);
+        }
+        let used = objects.into_iter().zip(is_used).filter(|(_, is_used)| *is_used);
+        Self { objects: used.map(|(object, _)| object).collect(), nodes }
+    }
+
+    /// The objects that a node reaches: by kind, and sorted by the bytes of `NAMESPACE/NAME` within a kind.
+    pub(super) fn sorted(&self, node: &str) -> Vec<&ReachedObject> {
+        let mut reached: Vec<&ReachedObject> = self.reached(node).collect();
+        reached.sort_by_cached_key(|(kind, namespace, name)| (*kind, bytes(namespace, name)));
+        reached
     }
 
     /// The objects that a node reaches.

@@ -182,7 +182,7 @@ impl DirectLists {
 
     pub(super) fn of(direct: &DirectReach, node: &str) -> Self {
         let mut lists = Self::default();
-        for (kind, namespace, name) in direct.reached(node) {
+        for (kind, namespace, name) in direct.sorted(node) {
             let list = match kind {
                 VertexKind::ConfigMap => &mut lists.configmaps,
                 VertexKind::PersistentVolume => &mut lists.persistentvolumes,
@@ -205,7 +205,7 @@ impl DirectLists {
 pub(super) fn absent(state: &State, direct: &DirectReach, node: &str) -> BTreeMap<&'static str, Vec<String>> {
     let facts = state.facts();
     let mut absent = BTreeMap::<&'static str, Vec<String>>::new();
-    for (kind, namespace, name) in direct.reached(node) {
+    for (kind, namespace, name) in direct.sorted(node) {
         let key = || (namespace.clone(), name.clone());
         let (given, is_there) = match kind {
             VertexKind::ConfigMap => (ItemKind::ConfigMap, facts.config_maps.contains(&key())),

@@ -1,11 +1,16 @@
 //! Everything that a closure may hold, numbered in the order of the audit's rules (AU-60, AU-65): by type, namespace and name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::ops::Range;
+use std::sync::OnceLock;
+
+use hashbrown::{DefaultHashBuilder, HashSet, HashTable};
 
 use super::super::Subject;
 use super::super::rights::Grants;
-use super::super::state::State;
+use super::super::state::{Name, State};
 use super::direct::DirectReach;
 use crate::graph::VertexKind;
 use crate::identity::NODE_USER_PREFIX;
@@ -105,12 +110,12 @@ impl Vertex {
 
     /// The vertex of a subject.
     pub(in crate::audit) fn of(subject: &Subject) -> Self {
-        match subject {
-            Subject::ServiceAccount { namespace, name } => Self::new(VertexType::Account, namespace, name),
-            Subject::Node { name } => Self::new(VertexType::User, "", &format!("{NODE_USER_PREFIX}{name}")),
-            Subject::User { name } => Self::new(VertexType::User, "", name),
-            Subject::Group { name } => Self::new(VertexType::Group, "", name),
-        }
+        let (kind, namespace, name) = key_of(subject);
+        Self::new(kind, namespace, &name)
+    }
+
+    fn key(&self) -> (VertexType, &str, &str) {
+        (self.kind, &self.namespace, &self.name)
     }
 
     /// The subject of a vertex; none for those that have no rights of their own.
@@ -137,6 +142,31 @@ impl std::fmt::Display for Vertex {
     }
 }
 
+fn key_of(subject: &Subject) -> (VertexType, &str, Cow<'_, str>) {
+    match subject {
+        Subject::ServiceAccount { namespace, name } => (VertexType::Account, namespace, name.into()),
+        Subject::Node { name } => (VertexType::User, "", user_of(name)),
+        Subject::User { name } => (VertexType::User, "", name.into()),
+        Subject::Group { name } => (VertexType::Group, "", name.into()),
+    }
+}
+
+/// The user of a node.
+fn user_of(node: &str) -> Cow<'_, str> {
+    format!("{NODE_USER_PREFIX}{node}").into()
+}
+
+/// Namespaces and names by type, while they are collected.
+#[derive(Default)]
+struct Names<'k>(BTreeMap<VertexType, Vec<(&'k str, Cow<'k, str>)>>);
+
+impl<'k> Names<'k> {
+    fn add(&mut self, kind: VertexType, names: impl Iterator<Item = (&'k str, &'k str)>) {
+        let names = names.map(|(namespace, name)| (namespace, Cow::Borrowed(name)));
+        self.0.entry(kind).or_default().extend(names);
+    }
+}
+
 /// The number of a vertex.
 pub(super) type Id = u32;
 /// The number of a namespace: its place among all, sorted.
@@ -148,81 +178,79 @@ pub(in crate::audit) struct Universe {
     vertices: Vec<Vertex>,
     /// Every namespace that is known, as an object or because there is something in it; sorted.
     namespaces: Vec<String>,
-    /// All vertices by type, then by name.
-    by_name: Vec<Id>,
+    /// All vertices by type, then by name; made when it is first needed.
+    by_name: OnceLock<Vec<Id>>,
     by_type: BTreeMap<VertexType, Range<Id>>,
+    /// The numbers by the hashes of the vertices: there are several times as many questions as vertices.
+    numbers: HashTable<Id>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Universe {
     pub(in crate::audit) fn new(state: &State, direct: &DirectReach, grants: &Grants) -> Self {
-        let facts = state.facts();
-        let mut all = BTreeSet::new();
-        let mut add = |kind, namespace: &str, name: &str| {
-            all.insert(Vertex::new(kind, namespace, name));
-        };
-        add(VertexType::Admin, "", "");
-        for node in state.nodes() {
-            add(VertexType::Node, "", node);
-            add(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
+        let (facts, nodes) = (state.facts(), state.nodes());
+        let mut all = Names::default();
+        all.add(VertexType::Admin, [("", "")].into_iter());
+        all.add(VertexType::Node, nodes.iter().map(|node| ("", *node)));
+        all.add(VertexType::Pod, facts.pods.iter().map(|pod| (&*pod.namespace, &*pod.name)));
+        // Thousands of pods run as the same account.
+        let run_as = facts.pods.iter().map(|pod| (&*pod.namespace, pod.runs_as()));
+        let run_as: HashSet<(&str, &str)> = run_as.filter(|(_, account)| !account.is_empty()).collect();
+        all.add(VertexType::Account, run_as.into_iter());
+        let of_templates = facts.templates.iter();
+        let of_templates = of_templates.map(|template| (&*template.namespace, &*template.account));
+        all.add(VertexType::Account, of_templates);
+        all.add(VertexType::Account, facts.accounts.keys().map(strs));
+        all.add(VertexType::Secret, facts.secrets.keys().map(strs));
+        for ((namespace, _), secret) in &facts.secrets {
+            all.add(VertexType::Account, secret.account.iter().map(|account| (&**namespace, &**account)));
+            let groups = secret.bootstrap.iter().flat_map(|token| &token.groups);
+            all.add(VertexType::Group, groups.map(|group| ("", &**group)));
         }
-        for pod in &facts.pods {
-            add(VertexType::Pod, &pod.namespace, &pod.name);
-            if !pod.runs_as().is_empty() {
-                add(VertexType::Account, &pod.namespace, pod.runs_as());
-            }
-        }
-        for template in &facts.templates {
-            add(VertexType::Account, &template.namespace, &template.account);
-        }
-        for (namespace, name) in facts.accounts.keys() {
-            add(VertexType::Account, namespace, name);
-        }
-        for ((namespace, name), secret) in &facts.secrets {
-            add(VertexType::Secret, namespace, name);
-            if let Some(account) = &secret.account {
-                add(VertexType::Account, namespace, account);
-            }
-            for group in secret.bootstrap.iter().flat_map(|token| &token.groups) {
-                add(VertexType::Group, "", group);
-            }
-        }
-        let sets = [
-            (VertexType::ConfigMap, &facts.config_maps),
-            (VertexType::Claim, &facts.claims),
-            (VertexType::ResourceClaim, &facts.resource_claims),
-        ];
-        for (kind, names) in sets {
-            names.iter().for_each(|(namespace, name)| add(kind, namespace, name));
-        }
-        facts.volumes.keys().for_each(|name| add(VertexType::Volume, "", name));
+        all.add(VertexType::ConfigMap, facts.config_maps.iter().map(strs));
+        all.add(VertexType::Claim, facts.claims.iter().map(strs));
+        all.add(VertexType::ResourceClaim, facts.resource_claims.iter().map(strs));
+        all.add(VertexType::Volume, facts.volumes.keys().map(|name| ("", &**name)));
         let referred = facts.referred.iter().map(|(kind, (namespace, name))| (kind, namespace, name));
         let reached = direct.objects.iter().map(|(kind, namespace, name)| (kind, namespace, name));
         for (kind, namespace, name) in referred.chain(reached) {
-            if let Some(kind) = VertexType::of(*kind) {
-                add(kind, namespace, name);
+            // There are no pods but those above.
+            if let Some(kind) = VertexType::of(*kind).filter(|kind| *kind != VertexType::Pod) {
+                all.add(kind, [(&**namespace, &**name)].into_iter());
             }
         }
-        all.extend(grants.subjects().map(Vertex::of));
+        let users = nodes.iter().map(|node| (VertexType::User, "", user_of(node)));
+        for (kind, namespace, name) in users.chain(grants.subjects().map(key_of)) {
+            all.0.entry(kind).or_default().push((namespace, name));
+        }
         let of_bindings = facts.rbac.role_bindings().map(|binding| &binding.metadata.namespace);
-        Self::of(all, facts.namespaces.keys().chain(of_bindings).cloned())
+        Self::of(all, facts.namespaces.keys().chain(of_bindings).map(String::as_str))
     }
 
-    fn of(all: BTreeSet<Vertex>, namespaces: impl Iterator<Item = String>) -> Self {
-        let vertices: Vec<Vertex> = all.into_iter().collect();
-        let named = vertices.iter().map(|vertex| &vertex.namespace).filter(|namespace| !namespace.is_empty());
-        let mut namespaces: BTreeSet<String> = namespaces.collect();
-        for namespace in named {
-            if !namespaces.contains(namespace) {
-                namespaces.insert(namespace.clone());
-            }
-        }
+    fn of<'k>(all: Names<'k>, namespaces: impl Iterator<Item = &'k str>) -> Self {
+        let mut vertices = Vec::new();
         let mut by_type = BTreeMap::<VertexType, Range<Id>>::new();
-        for (id, vertex) in (0..).zip(&vertices) {
-            by_type.entry(vertex.kind).or_insert(id..id).end = id + 1;
+        let number = |at: usize| Id::try_from(at).unwrap_or(Id::MAX);
+        for (kind, mut names) in all.0 {
+            // Parts of it are sorted.
+            names.sort();
+            names.dedup();
+            let start = number(vertices.len());
+            vertices.extend(names.iter().map(|(namespace, name)| Vertex::new(kind, namespace, name)));
+            by_type.insert(kind, start..number(vertices.len()));
         }
-        let mut by_name: Vec<Id> = (0..).zip(&vertices).map(|(id, _)| id).collect();
-        by_name.sort_by_key(|id| vertices.get(*id as usize).map(|vertex| (vertex.kind, &*vertex.name)));
-        Self { namespaces: namespaces.into_iter().collect(), by_name, vertices, by_type }
+        let mut namespaces: HashSet<&str> = namespaces.collect();
+        let named = vertices.iter().map(|vertex| vertex.namespace.as_str());
+        namespaces.extend(named.filter(|namespace| !namespace.is_empty()));
+        let mut namespaces: Vec<String> = namespaces.into_iter().map(str::to_owned).collect();
+        namespaces.sort_unstable();
+        let hasher = DefaultHashBuilder::default();
+        let hash = |vertex: &Vertex| hasher.hash_one(vertex.key());
+        let mut numbers = HashTable::with_capacity(vertices.len());
+        for (id, vertex) in (0..).zip(&vertices) {
+            numbers.insert_unique(hash(vertex), id, |id: &Id| vertices.get(*id as usize).map_or(0, hash));
+        }
+        Self { namespaces, by_name: OnceLock::new(), vertices, by_type, numbers, hasher }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -255,13 +283,15 @@ impl Universe {
 
     /// The number of a vertex, if there is one.
     pub(super) fn find(&self, kind: VertexType, namespace: &str, name: &str) -> Option<Id> {
-        let range = self.of_type(kind);
-        let key = (namespace, name);
-        let found = self
-            .slice(&range)
-            .binary_search_by(|vertex| (&*vertex.namespace, &*vertex.name).cmp(&key))
-            .ok()?;
-        range.start.checked_add(Id::try_from(found).ok()?)
+        let key = (kind, namespace, name);
+        let is_it = |id: &Id| self.get(*id).is_some_and(|vertex| vertex.key() == key);
+        self.numbers.find(self.hasher.hash_one(key), is_it).copied()
+    }
+
+    /// The number of the vertex of a subject, if there is one.
+    pub(super) fn find_subject(&self, subject: &Subject) -> Option<Id> {
+        let (kind, namespace, name) = key_of(subject);
+        self.find(kind, namespace, &name)
     }
 
     /// The vertices of a type, in one namespace or everywhere.
@@ -288,9 +318,14 @@ impl Universe {
     fn everywhere(&self, kind: VertexType, name: &str) -> &[Id] {
         let order =
             |id: &Id| self.get(*id).map(|vertex| (vertex.kind, &*vertex.name)).cmp(&Some((kind, name)));
-        let start = self.by_name.partition_point(|id| order(id).is_lt());
-        let end = self.by_name.partition_point(|id| order(id).is_le());
-        self.by_name.get(start..end).unwrap_or_default()
+        let by_name = self.by_name.get_or_init(|| {
+            let mut all: Vec<Id> = (0..).zip(&self.vertices).map(|(id, _)| id).collect();
+            all.sort_by_key(|id| self.get(*id).map(|vertex| (vertex.kind, &*vertex.name)));
+            all
+        });
+        let start = by_name.partition_point(|id| order(id).is_lt());
+        let end = by_name.partition_point(|id| order(id).is_le());
+        by_name.get(start..end).unwrap_or_default()
     }
 
     fn of_type(&self, kind: VertexType) -> Range<Id> {
@@ -300,4 +335,8 @@ impl Universe {
     fn slice(&self, range: &Range<Id>) -> &[Vertex] {
         self.vertices.get(range.start as usize..range.end as usize).unwrap_or_default()
     }
+}
+
+fn strs((namespace, name): &Name) -> (&str, &str) {
+    (namespace, name)
 }

@@ -1,7 +1,9 @@
 //! Of the nodes that reach something, the one that reaches most: whoever steals that one gains most from it (AU-71). And what is left
 //! of that when permissions change.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::HashSet;
 
 use super::closure::{Known, Search};
 use super::direct::DirectReach;
@@ -41,7 +43,7 @@ pub(in crate::audit) struct Closures<'a> {
 impl<'a> Closures<'a> {
     pub(in crate::audit) fn new(
         state: &'a State,
-        direct: &DirectReach,
+        direct: &'a DirectReach,
         grants: &'a Grants,
         universe: &'a Universe,
         asked: &Asked<'_>,
@@ -106,10 +108,8 @@ impl<'a> Closures<'a> {
         touched: impl Iterator<Item = &'s Subject> + Clone,
     ) -> Option<ReachSize> {
         let id = self.universe.find(VertexType::Node, "", node)?;
-        let vertices = touched.clone().map(Vertex::of);
-        let ids =
-            vertices.filter_map(|vertex| self.universe.find(vertex.kind, &vertex.namespace, &vertex.name));
-        let mut but: HashSet<Id> = ids.collect();
+        let mut but: HashSet<Id> =
+            touched.clone().filter_map(|subject| self.universe.find_subject(subject)).collect();
         // Which accounts show their tokens to kubelets depends on permissions too (E20).
         but.extend(self.universe.range(VertexType::Node, None));
         self.known.but = but;

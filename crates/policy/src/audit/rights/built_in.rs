@@ -1,6 +1,6 @@
 //! What the default policy of Kubernetes grants: no finding (AU-33). A label on an object proves nothing; only its content counts.
 
-use std::collections::{HashMap, HashSet};
+use hashbrown::{HashMap, HashSet};
 
 use super::key::{Key, keys};
 use crate::audit::Subject;

@@ -1,6 +1,9 @@
 //! The bindings and roles of a cluster, by subject.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+
 use std::sync::Arc;
 
 use super::asks;
@@ -114,6 +117,13 @@ impl Grants {
             }
         }
         rights
+    }
+
+    /// Whether some binding for the whole cluster is for programs that talk to kubelets.
+    pub(in crate::audit) fn has_talkers(&self) -> bool {
+        let talks =
+            |bound: &Arc<Bound>| bound.role.as_ref().is_some_and(|role| role.talks_to_kubelets.is_some());
+        self.bindings.iter().any(|bound| bound.namespace.is_none() && talks(bound))
     }
 
     /// A grant, bound to the subject's own name for the whole cluster, that is for programs which talk to kubelets (E20).

@@ -1,6 +1,7 @@
 //! The rights of one identity: on which resources, with which verbs, for which names and where.
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
+
 use std::sync::Arc;
 
 use super::asks::{Ask, Verbs};

@@ -1,6 +1,9 @@
 //! Roles and bindings, compared with all asks.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+
 use std::sync::Arc;
 
 use super::asks::{self, Ask, Verbs};

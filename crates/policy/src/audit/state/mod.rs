@@ -13,6 +13,9 @@ mod risk;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashSet;
+
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -309,14 +312,17 @@ impl State {
             let bindings = facts.rbac.cluster_role_bindings().chain(facts.rbac.role_bindings());
             return bindings.flat_map(Subject::all_of).filter(is_account).collect();
         }
-        let account = |namespace: &str, name: &str| Subject::ServiceAccount {
+        let pods = facts.pods.iter().filter(|pod| !pod.node.is_empty() && !pod.is_mirror);
+        let templates = facts.templates.iter().filter(|template| !template.is_idle);
+        let of_pods = pods.map(|pod| (pod.namespace.as_str(), pod.runs_as()));
+        let of_templates = templates.map(|template| (template.namespace.as_str(), template.account.as_str()));
+        // Thousands of pods run as the same account.
+        let accounts: HashSet<(&str, &str)> = of_pods.chain(of_templates).collect();
+        let subject = |(namespace, name): (&str, &str)| Subject::ServiceAccount {
             namespace: namespace.to_owned(),
             name: name.to_owned(),
         };
-        let pods = facts.pods.iter().filter(|pod| !pod.node.is_empty() && !pod.is_mirror);
-        let templates = facts.templates.iter().filter(|template| !template.is_idle);
-        let of_pods = pods.map(|pod| account(&pod.namespace, pod.runs_as()));
-        of_pods.chain(templates.map(|template| account(&template.namespace, &template.account))).collect()
+        accounts.into_iter().map(subject).collect()
     }
 
     pub(super) fn facts(&self) -> &Facts {

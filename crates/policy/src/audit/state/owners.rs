@@ -1,6 +1,6 @@
 //! The workloads to which pods belong (AU-70).
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::pod::{Owner, Template};
 

@@ -1,6 +1,8 @@
 //! Tries fixes (AU-85): applied in memory, a fix must end its finding, add none, and widen nobody's reach.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+
+use hashbrown::HashMap;
 
 use serde_json::json;
 

@@ -12,7 +12,7 @@ pub(super) struct Context<'a> {
     pub(super) state: &'a State,
     pub(super) grants: &'a Grants,
     pub(super) universe: &'a Universe,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared<'a>>,
     pub(super) admin: Id,
     /// The verbs that open a WebSocket into a container (KA-83).
     pub(super) exec_verbs: Verbs,
@@ -22,14 +22,19 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(state: &'a State, grants: &'a Grants, universe: &'a Universe) -> Self {
+    pub(super) fn new(
+        state: &'a State,
+        grants: &'a Grants,
+        universe: &'a Universe,
+        shared: Shared<'a>,
+    ) -> Self {
         let servers = state.api_servers();
         let get = if servers.may_get_containers() { Verbs::GET } else { Verbs::default() };
         let mut context = Self {
             state,
             grants,
             universe,
-            shared: Arc::default(),
+            shared: Arc::new(shared),
             admin: universe.find(VertexType::Admin, "", "").unwrap_or_default(),
             exec_verbs: Verbs::CREATE.with(get),
             has_node_restriction: !servers.lack_node_restriction(),
@@ -39,11 +44,6 @@ impl<'a> Context<'a> {
         context.is_lax_somewhere |=
             universe.namespaces().iter().any(|namespace| context.is_lax(Some(namespace)));
         context
-    }
-
-    /// The same with the lists to which many edges lead.
-    pub(super) fn with_shared(self, shared: Shared) -> Self {
-        Self { shared: Arc::new(shared), ..self }
     }
 
     /// The same with other permissions.

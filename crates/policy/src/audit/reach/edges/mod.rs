@@ -8,7 +8,10 @@ mod edge;
 mod rights;
 mod shared;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+
+use hashbrown::{HashMap, HashSet};
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,9 +20,9 @@ pub(super) use self::edge::{Edge, Leaving, To};
 use self::rights::Rightful;
 use self::shared::{Shared, of_template};
 use super::direct::DirectReach;
-use super::universe::{Id, Universe, Vertex, VertexType};
+use super::universe::{Id, Universe, VertexType};
 use crate::audit::rights::Grants;
-use crate::audit::state::{NodeTaint, State, Template};
+use crate::audit::state::{Facts, NodeTaint, State, Template};
 use crate::graph::VertexKind;
 use crate::identity::NODE_USER_PREFIX;
 
@@ -35,39 +38,42 @@ impl std::fmt::Debug for Asked<'_> {
     }
 }
 
-/// The edges of all vertices. Those of subjects are made when they are asked for.
+/// The edges of all vertices. Those of a vertex are made when they are asked for.
 pub(super) struct Edges<'a> {
     context: Context<'a>,
-    /// What no permission changes, of nodes, pods and secrets.
-    fixed: Arc<Fixed>,
+    fixed: Arc<Fixed<'a>>,
     /// The accounts that show their tokens to every kubelet (E20).
     talkers: Vec<Edge>,
 }
 
-/// The edges that follow from objects alone.
-#[derive(Default)]
-struct Fixed {
-    of_nodes: BTreeMap<Id, Vec<Edge>>,
-    of_pods: BTreeMap<Id, Vec<Edge>>,
+/// What no permission changes.
+struct Fixed<'a> {
+    direct: &'a DirectReach,
+    /// The nodes that run a part of the control plane.
+    control_plane: HashSet<&'a str>,
+    /// The lists of what comes to a node by labels that it sets itself (E25).
+    come: HashMap<Id, usize>,
     of_secrets: BTreeMap<Id, Vec<Edge>>,
 }
 
 impl<'a> Edges<'a> {
     pub(super) fn new(
         state: &'a State,
-        direct: &DirectReach,
+        direct: &'a DirectReach,
         grants: &'a Grants,
         universe: &'a Universe,
         asked: &Asked<'_>,
     ) -> Self {
         let mut shared = Shared::new(state.facts(), grants, universe);
-        let mut made = Making { context: Context::new(state, grants, universe), fixed: Fixed::default() };
-        made.take_pods();
-        made.take_nodes(direct, &mut shared);
-        made.take_secrets(asked);
-        let Making { context, fixed } = made;
-        let talkers = talkers(&context);
-        Self { context: context.with_shared(shared), fixed: Arc::new(fixed), talkers }
+        let control_plane = state.facts().pods.iter().filter(|pod| pod.is_control_plane);
+        let fixed = Fixed {
+            direct,
+            control_plane: control_plane.map(|pod| pod.node.as_str()).collect(),
+            come: by_own_labels(state.facts(), universe, &mut shared),
+            of_secrets: of_secrets(state.facts(), universe, asked),
+        };
+        let context = Context::new(state, grants, universe, shared);
+        Self { talkers: talkers(&context), context, fixed: Arc::new(fixed) }
     }
 
     /// The same edges with other permissions. What follows from objects alone is shared.
@@ -76,7 +82,8 @@ impl<'a> Edges<'a> {
         'a: 'b,
     {
         let context = self.context.with_grants(grants);
-        Edges { talkers: talkers(&context), context, fixed: Arc::clone(&self.fixed) }
+        let fixed: Arc<Fixed<'a>> = Arc::clone(&self.fixed);
+        Edges { talkers: talkers(&context), context, fixed }
     }
 
     /// The vertices of a set.
@@ -94,7 +101,7 @@ impl<'a> Edges<'a> {
 
     /// The pods that run on a node, sorted.
     pub(super) fn pods_on(&self, node: Id) -> &[Id] {
-        self.context.shared.on_node.get(&node).map(|list| self.context.shared.list(*list)).unwrap_or_default()
+        self.context.shared.pods_on(node)
     }
 
     /// The nodes that run a pod, no mirror pod, with a persistent volume claim (E27).
@@ -115,143 +122,124 @@ impl<'a> Edges<'a> {
                 && self.context.has_node_restriction;
             return Rightful::new(&self.context, self.context.grants.of(&subject), is_node).all();
         }
-        let (made, more): (_, &[Edge]) = match vertex.kind {
-            VertexType::Node => (&self.fixed.of_nodes, &self.talkers),
-            VertexType::Pod => (&self.fixed.of_pods, &[]),
-            VertexType::Secret => (&self.fixed.of_secrets, &[]),
-            _ => return Leaving::default(),
+        let edges = match vertex.kind {
+            VertexType::Node => self.of_node(id, &vertex.name),
+            VertexType::Pod => self.of_pod(id),
+            VertexType::Secret => self.fixed.of_secrets.get(&id).cloned().unwrap_or_default(),
+            _ => Vec::new(),
         };
-        let made = made.get(&id).map(Vec::as_slice).unwrap_or_default();
-        Leaving { edges: made.iter().chain(more).cloned().collect(), creates_pods: false }
+        Leaving { edges, creates_pods: false }
     }
-}
 
-/// The edges that follow from objects, while they are made.
-struct Making<'a> {
-    context: Context<'a>,
-    fixed: Fixed,
-}
-
-impl Making<'_> {
     /// E21, E22.
-    fn take_pods(&mut self) {
-        let state = self.context.state;
-        for pod in &state.facts().pods {
-            let Some(id) = self.context.universe.find(VertexType::Pod, &pod.namespace, &pod.name) else {
-                continue;
-            };
-            let mut edges = Vec::new();
-            let account = self.context.universe.find(VertexType::Account, &pod.namespace, pod.runs_as());
-            if let Some(account) = account.filter(|_| self.context.has_api_token(pod)) {
-                edges.push(plain(21, account));
-            }
-            if let Some(node) = self.context.node(&pod.node).filter(|_| pod.access.way_out().is_some()) {
-                edges.push(plain(22, node));
-            }
-            if !edges.is_empty() {
-                self.fixed.of_pods.insert(id, edges);
-            }
-        }
+    fn of_pod(&self, id: Id) -> Vec<Edge> {
+        let Some(pod) = self.context.shared.pods(id).next_back() else { return Vec::new() };
+        let account = self.context.universe.find(VertexType::Account, &pod.namespace, pod.runs_as());
+        let account = account.filter(|_| self.context.has_api_token(pod)).map(|account| plain(21, account));
+        let node = self.context.node(&pod.node).filter(|_| pod.access.way_out().is_some());
+        account.into_iter().chain(node.map(|node| plain(22, node))).collect()
     }
 
-    /// The edges of nodes: E1 to E4, E20, E25, E31. By E4 nodes have what RBAC gives them beside direct reach (AU-59).
-    fn take_nodes(&mut self, direct: &DirectReach, shared: &mut Shared) {
-        let state = self.context.state;
-        let facts = state.facts();
-        // An account whose pods on a node have no API token: the node gets none for it, if audiences are restricted.
-        let mut with_token = BTreeSet::new();
-        let is_restricted = state.api_servers().restrict_audiences();
-        if is_restricted {
-            let pods = facts.pods.iter().filter(|pod| self.context.has_api_token(pod));
-            with_token.extend(pods.map(|pod| (&*pod.node, &*pod.namespace, &*pod.account)));
+    /// E1 to E4, E20, E25, E31. By E4 nodes have what RBAC gives them beside direct reach (AU-59).
+    fn of_node(&self, id: Id, node: &str) -> Vec<Edge> {
+        let Context { state, universe, shared, admin, .. } = &self.context;
+        let mut edges = Vec::new();
+        if let Some(pods) = shared.on_node.get(&id) {
+            edges.push(Edge { number: 1, to: To::List(*pods), grant: None });
         }
-        let control_plane = facts.pods.iter().filter(|pod| pod.is_control_plane).map(|pod| &*pod.node);
-        let control_plane: BTreeSet<&str> = control_plane.collect();
-        let followers: Vec<&Template> = facts
-            .templates
-            .iter()
-            .filter(|template| template.kind == "DaemonSet" && template.follows_node_labels)
-            .collect();
-        // Nodes with the same taints get the same DaemonSets (E25).
-        let mut by_taints = BTreeMap::<&[NodeTaint], usize>::new();
-        let mut made = BTreeMap::new();
-        for (node, reached) in &direct.nodes {
-            let Some(id) = self.context.node(node) else { continue };
-            let mut edges = Vec::new();
-            if let Some(pods) = shared.on_node.get(&id) {
-                edges.push(Edge { number: 1, to: To::List(*pods), grant: None });
-            }
-            for (kind, namespace, name) in reached.iter().filter_map(|index| direct.objects.get(*index)) {
-                let (number, kind) = match kind {
-                    VertexKind::ServiceAccount => (2, VertexType::Account),
-                    VertexKind::Secret => (3, VertexType::Secret),
-                    VertexKind::ConfigMap => (3, VertexType::ConfigMap),
-                    VertexKind::PersistentVolumeClaim => (3, VertexType::Claim),
-                    VertexKind::PersistentVolume => (3, VertexType::Volume),
-                    VertexKind::ResourceClaim => (3, VertexType::ResourceClaim),
-                    _ => continue,
-                };
-                let is_useless =
-                    number == 2 && is_restricted && !with_token.contains(&(&**node, &**namespace, &**name));
-                let target = self.context.universe.find(kind, namespace, name).filter(|_| !is_useless);
-                edges.extend(target.map(|target| plain(number, target)));
-            }
-            let user = self.context.universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
-            edges.extend(user.map(|user| plain(4, user)));
-            let taints = facts.nodes.get(node).map(|node| node.taints.as_slice()).unwrap_or_default();
-            let list = *by_taints.entry(taints).or_insert_with(|| {
-                let come =
-                    |template: &&&Template| taints.iter().all(|taint| template.tolerations.tolerate(taint));
-                let come = followers
-                    .iter()
-                    .filter(come)
-                    .flat_map(|template| of_template(self.context.universe, template));
-                let come = come.collect();
-                shared.keep(come)
-            });
-            if !shared.list(list).is_empty() {
-                edges.push(Edge { number: 25, to: To::List(list), grant: None });
-            }
-            if control_plane.contains(node.as_str()) {
-                edges.push(plain(31, self.context.admin));
-            }
+        // An account whose pods on a node have no API token: the node gets none for it, if audiences are restricted.
+        let with_token: Option<HashSet<(&str, &str)>> = state.api_servers().restrict_audiences().then(|| {
+            let pods = shared.pods_on(id).iter().flat_map(|pod| shared.pods(*pod));
+            let pods = pods.filter(|pod| pod.node == node && self.context.has_api_token(pod));
+            pods.map(|pod| (pod.namespace.as_str(), pod.account.as_str())).collect()
+        });
+        let has_token = |namespace, name| {
+            with_token.as_ref().is_none_or(|accounts| accounts.contains(&(namespace, name)))
+        };
+        for (kind, namespace, name) in self.fixed.direct.reached(node) {
+            let (number, kind) = match kind {
+                VertexKind::ServiceAccount if !has_token(namespace, name) => continue,
+                VertexKind::ServiceAccount => (2, VertexType::Account),
+                VertexKind::Secret => (3, VertexType::Secret),
+                VertexKind::ConfigMap => (3, VertexType::ConfigMap),
+                VertexKind::PersistentVolumeClaim => (3, VertexType::Claim),
+                VertexKind::PersistentVolume => (3, VertexType::Volume),
+                VertexKind::ResourceClaim => (3, VertexType::ResourceClaim),
+                _ => continue,
+            };
+            edges.extend(universe.find(kind, namespace, name).map(|target| plain(number, target)));
+        }
+        let user = universe.find(VertexType::User, "", &format!("{NODE_USER_PREFIX}{node}"));
+        edges.extend(user.map(|user| plain(4, user)));
+        if let Some(list) = self.fixed.come.get(&id) {
+            edges.push(Edge { number: 25, to: To::List(*list), grant: None });
+        }
+        if self.fixed.control_plane.contains(node) {
+            edges.push(plain(31, *admin));
+        }
+        edges.extend(self.talkers.iter().cloned());
+        edges
+    }
+}
+
+/// The lists of what comes to nodes by labels that they set themselves (E25), by node.
+fn by_own_labels(facts: &Facts, universe: &Universe, shared: &mut Shared<'_>) -> HashMap<Id, usize> {
+    let followers = facts.templates.iter();
+    let followers: Vec<&Template> =
+        followers.filter(|template| template.kind == "DaemonSet" && template.follows_node_labels).collect();
+    let mut come = HashMap::new();
+    if followers.is_empty() {
+        return come;
+    }
+    // Nodes with the same taints get the same DaemonSets.
+    let mut by_taints = BTreeMap::<&[NodeTaint], usize>::new();
+    for id in universe.range(VertexType::Node, None) {
+        let Some(node) = universe.get(id) else { continue };
+        let taints = facts.nodes.get(&node.name).map(|node| node.taints.as_slice()).unwrap_or_default();
+        let list = *by_taints.entry(taints).or_insert_with(|| {
+            let tolerates =
+                |template: &&&Template| taints.iter().all(|taint| template.tolerations.tolerate(taint));
+            let come = followers.iter().filter(tolerates);
+            shared.keep(come.flat_map(|template| of_template(universe, template)).collect())
+        });
+        if !shared.list(list).is_empty() {
+            come.insert(id, list);
+        }
+    }
+    come
+}
+
+/// E5, E6.
+fn of_secrets(facts: &Facts, universe: &Universe, asked: &Asked<'_>) -> BTreeMap<Id, Vec<Edge>> {
+    let is_live = |expiration: &str| expiration.is_empty() || !(asked.is_expired)(expiration);
+    let mut made = BTreeMap::new();
+    for ((namespace, name), secret) in &facts.secrets {
+        let account = secret.account.iter();
+        let accounts = account.filter_map(|account| universe.find(VertexType::Account, namespace, account));
+        let tokens = secret.bootstrap.iter().filter(|token| is_live(&token.expiration));
+        let groups = tokens.flat_map(|token| &token.groups);
+        let groups = groups.filter_map(|group| universe.find(VertexType::Group, "", group));
+        let edges: Vec<Edge> =
+            accounts.map(|account| plain(5, account)).chain(groups.map(|group| plain(6, group))).collect();
+        if edges.is_empty() {
+            continue;
+        }
+        if let Some(id) = universe.find(VertexType::Secret, namespace, name) {
             made.insert(id, edges);
         }
-        self.fixed.of_nodes = made;
     }
-
-    /// E5, E6.
-    fn take_secrets(&mut self, asked: &Asked<'_>) {
-        let state = self.context.state;
-        for ((namespace, name), secret) in &state.facts().secrets {
-            let Some(id) = self.context.universe.find(VertexType::Secret, namespace, name) else { continue };
-            let mut edges = Vec::new();
-            let account = secret.account.as_ref();
-            let account = account
-                .and_then(|account| self.context.universe.find(VertexType::Account, namespace, account));
-            edges.extend(account.map(|account| plain(5, account)));
-            let is_live = |expiration: &str| expiration.is_empty() || !(asked.is_expired)(expiration);
-            for token in secret.bootstrap.iter().filter(|token| is_live(&token.expiration)) {
-                let groups = token
-                    .groups
-                    .iter()
-                    .filter_map(|group| self.context.universe.find(VertexType::Group, "", group));
-                edges.extend(groups.map(|group| plain(6, group)));
-            }
-            if !edges.is_empty() {
-                self.fixed.of_secrets.insert(id, edges);
-            }
-        }
-    }
+    made
 }
 
 /// The accounts that show their tokens to every kubelet (E20).
 fn talkers(context: &Context<'_>) -> Vec<Edge> {
     let mut talkers = Vec::new();
+    if !context.grants.has_talkers() {
+        return talkers;
+    }
     for subject in context.state.hosted_accounts() {
         let Some(grant) = context.grants.talks_to_kubelets(&subject) else { continue };
-        let vertex = Vertex::of(&subject);
-        if let Some(id) = context.universe.find(vertex.kind, &vertex.namespace, &vertex.name) {
+        if let Some(id) = context.universe.find_subject(&subject) {
             talkers.push(Edge { number: 20, to: To::One(id), grant: Some(grant) });
         }
     }

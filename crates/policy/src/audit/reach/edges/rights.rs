@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::context::Context;
 use super::edge::{Edge, Leaving, To};
+use super::shared::{CONTROLLED, DAEMONS};
 use crate::audit::reach::universe::{Id, Universe, VertexType};
 use crate::audit::rights::{Ask, GrantId, Held, Names, Rights, Verbs};
 use crate::audit::state::WORKLOADS;
@@ -344,10 +345,10 @@ impl<'e, 'a> Rightful<'e, 'a> {
             return;
         }
         if let Some(grant) = self.rights.free(Ask::Nodes, Verbs::CHANGE) {
-            self.lead(23, To::List(shared.controlled), grant);
+            self.lead(23, To::List(CONTROLLED), grant);
         }
         if let Some(grant) = self.rights.free(Ask::NodeStatus, Verbs::CHANGE) {
-            self.lead(24, To::List(shared.daemons), grant);
+            self.lead(24, To::List(DAEMONS), grant);
         }
         for held in self.held(Ask::PodBinding, Verbs::CREATE) {
             if let Some(list) = shared.waiting.of(held.namespace.as_deref()) {

@@ -1,16 +1,29 @@
 //! Lists of vertices to which many edges lead. Each is kept once.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
-use crate::audit::reach::universe::{Id, Universe, Vertex, VertexType};
+use crate::audit::reach::universe::{Id, Universe, VertexType};
 use crate::audit::rights::Grants;
 use crate::audit::state::{Facts, PodFacts, Template};
 use crate::chain::MASTERS_GROUP;
 
+/// A pod with the numbers of itself and of the node that it runs on.
+struct Placed<'a> {
+    id: Id,
+    node: Option<Id>,
+    facts: &'a PodFacts,
+}
+
 /// The lists, and the numbers of those that have a name.
-#[derive(Default)]
-pub(super) struct Shared {
+pub(super) struct Shared<'a> {
+    facts: &'a Facts,
+    universe: &'a Universe,
+    /// The pods in the order of their numbers.
+    pods: Vec<Placed<'a>>,
     lists: Vec<Vec<Id>>,
+    /// The lists [`CONTROLLED`] and [`DAEMONS`]. Few searches come to a right that leads there.
+    rare: [OnceLock<Vec<Id>>; 2],
     /// The pods that run on each node, and on any.
     pub(super) on_node: BTreeMap<Id, usize>,
     pub(super) on_nodes: usize,
@@ -20,12 +33,16 @@ pub(super) struct Shared {
     pub(super) bound_users: usize,
     pub(super) bound_groups: usize,
     pub(super) signed: usize,
-    /// The accounts and secrets of pods with a controller and of templates (E23), and of DaemonSets (E24).
-    pub(super) controlled: usize,
-    pub(super) daemons: usize,
     /// The accounts and secrets of pods without a node (E29).
     pub(super) waiting: Scoped,
 }
+
+/// The list of the accounts and secrets of pods with a controller, and of templates (E23).
+pub(super) const CONTROLLED: usize = 0;
+/// The list of the accounts and secrets of DaemonSets and their pods (E24).
+pub(super) const DAEMONS: usize = 1;
+/// The number of the first of the other lists.
+const FIRST: usize = 2;
 
 /// A list for the cluster, and one for each namespace.
 #[derive(Default)]
@@ -44,79 +61,109 @@ impl Scoped {
     }
 }
 
-impl Shared {
-    pub(super) fn new(facts: &Facts, grants: &Grants, universe: &Universe) -> Self {
-        let mut shared = Self::default();
-        shared.take_pods(facts, universe);
-        shared.take_bound(grants, universe);
+impl<'a> Shared<'a> {
+    pub(super) fn new(facts: &'a Facts, grants: &Grants, universe: &'a Universe) -> Self {
+        let placed = |facts: &'a PodFacts| {
+            let id = universe.find(VertexType::Pod, &facts.namespace, &facts.name)?;
+            Some(Placed { id, node: universe.find(VertexType::Node, "", &facts.node), facts })
+        };
+        let mut pods: Vec<Placed<'_>> = facts.pods.iter().filter_map(placed).collect();
+        pods.sort_by_key(|pod| pod.id);
+        let mut shared = Self {
+            facts,
+            universe,
+            pods,
+            lists: Vec::new(),
+            rare: Default::default(),
+            on_node: BTreeMap::new(),
+            on_nodes: 0,
+            live: Scoped::default(),
+            bound_users: 0,
+            bound_groups: 0,
+            signed: 0,
+            waiting: Scoped::default(),
+        };
+        shared.take_pods();
+        shared.take_bound(grants);
         shared
     }
 
     /// The vertices of a list, sorted.
     pub(super) fn list(&self, list: usize) -> &[Id] {
-        self.lists.get(list).map(Vec::as_slice).unwrap_or_default()
+        match self.rare.get(list) {
+            Some(rare) => rare.get_or_init(|| self.controlled(list == DAEMONS)),
+            None => {
+                list.checked_sub(FIRST).and_then(|place| self.lists.get(place)).map_or(&[], Vec::as_slice)
+            }
+        }
     }
 
     /// Keeps a list, and returns its number.
-    pub(super) fn keep(&mut self, mut list: Vec<Id>) -> usize {
-        list.sort_unstable();
-        list.dedup();
-        self.lists.push(list);
-        self.lists.len().saturating_sub(1)
+    pub(super) fn keep(&mut self, list: Vec<Id>) -> usize {
+        let number = self.lists.len().saturating_add(FIRST);
+        self.lists.push(sorted(list));
+        number
     }
 
-    fn keep_scoped(&mut self, by_namespace: BTreeMap<String, Vec<Id>>) -> Scoped {
+    fn keep_scoped(&mut self, by_namespace: BTreeMap<&str, Vec<Id>>) -> Scoped {
         let all = self.keep(by_namespace.values().flatten().copied().collect());
-        let by_namespace = by_namespace.into_iter().map(|(namespace, list)| (namespace, self.keep(list)));
+        let by_namespace =
+            by_namespace.into_iter().map(|(namespace, list)| (namespace.to_owned(), self.keep(list)));
         Scoped { all, by_namespace: by_namespace.collect() }
     }
 
-    fn take_pods(&mut self, facts: &Facts, universe: &Universe) {
-        let (mut live, mut waiting) =
-            (BTreeMap::<String, Vec<Id>>::new(), BTreeMap::<String, Vec<Id>>::new());
-        let (mut controlled, mut daemons) = (Vec::new(), Vec::new());
+    /// The pods of a number: several if the state has several of one name.
+    pub(super) fn pods(&self, id: Id) -> impl DoubleEndedIterator<Item = &'a PodFacts> {
+        let start = self.pods.partition_point(|pod| pod.id < id);
+        let pods = self.pods.get(start..).unwrap_or_default();
+        let end = pods.iter().take_while(|pod| pod.id == id).count();
+        pods.get(..end).unwrap_or_default().iter().map(|pod| pod.facts)
+    }
+
+    /// The pods that run on a node, sorted.
+    pub(super) fn pods_on(&self, node: Id) -> &[Id] {
+        self.on_node.get(&node).map(|list| self.list(*list)).unwrap_or_default()
+    }
+
+    fn take_pods(&mut self) {
+        let (mut live, mut waiting) = (BTreeMap::<&str, Vec<Id>>::new(), BTreeMap::<&str, Vec<Id>>::new());
         let mut on_node = BTreeMap::<Id, Vec<Id>>::new();
-        for pod in &facts.pods {
-            let Some(id) = universe.find(VertexType::Pod, &pod.namespace, &pod.name) else { continue };
-            if let Some(node) = universe.find(VertexType::Node, "", &pod.node) {
-                on_node.entry(node).or_default().push(id);
+        // Pods of one namespace follow each other.
+        for pods in self.pods.chunk_by(|a, b| a.facts.namespace == b.facts.namespace) {
+            let namespace = pods.first().map(|pod| pod.facts.namespace.as_str()).unwrap_or_default();
+            let alive = || pods.iter().filter(|pod| !pod.facts.is_mirror);
+            if alive().next().is_some() {
+                live.insert(namespace, alive().map(|pod| pod.id).collect());
             }
-            if pod.is_mirror {
-                continue;
+            for pod in alive().filter(|pod| pod.facts.node.is_empty()) {
+                waiting.entry(namespace).or_default().extend(of_pod(self.universe, pod.facts));
             }
-            let of_pod = of_pod(universe, pod);
-            if pod.node.is_empty() {
-                waiting.entry(pod.namespace.clone()).or_default().extend(&of_pod);
+            for (pod, node) in pods.iter().filter_map(|pod| Some((pod.id, pod.node?))) {
+                on_node.entry(node).or_default().push(pod);
             }
-            live.entry(pod.namespace.clone()).or_default().push(id);
-            if pod.controller.kind == "DaemonSet" {
-                daemons.extend(&of_pod);
-            }
-            if !pod.controller.is_none() {
-                controlled.extend(of_pod);
-            }
-        }
-        for template in &facts.templates {
-            let of_template = of_template(universe, template);
-            if template.kind == "DaemonSet" {
-                daemons.extend(&of_template);
-            }
-            controlled.extend(of_template);
         }
         self.live = self.keep_scoped(live);
         self.waiting = self.keep_scoped(waiting);
-        self.controlled = self.keep(controlled);
-        self.daemons = self.keep(daemons);
         self.on_nodes = self.keep(on_node.values().flatten().copied().collect());
         self.on_node = on_node.into_iter().map(|(node, list)| (node, self.keep(list))).collect();
     }
 
-    fn take_bound(&mut self, grants: &Grants, universe: &Universe) {
-        let bound = grants
-            .subjects()
-            .map(Vertex::of)
-            .filter_map(|vertex| universe.find(vertex.kind, &vertex.namespace, &vertex.name));
-        let bound: Vec<Id> = bound.collect();
+    /// The accounts and secrets of pods with a controller, and of templates; or those of DaemonSets alone.
+    fn controlled(&self, daemons_alone: bool) -> Vec<Id> {
+        let pods = self.pods.iter().map(|pod| pod.facts).filter(|pod| !pod.is_mirror);
+        let pods = pods.filter(|pod| match daemons_alone {
+            true => pod.controller.kind == "DaemonSet",
+            false => !pod.controller.is_none(),
+        });
+        let templates = self.facts.templates.iter();
+        let templates = templates.filter(|template| !daemons_alone || template.kind == "DaemonSet");
+        let of_pods = pods.flat_map(|pod| of_pod(self.universe, pod));
+        sorted(of_pods.chain(templates.flat_map(|template| of_template(self.universe, template))).collect())
+    }
+
+    fn take_bound(&mut self, grants: &Grants) {
+        let universe = self.universe;
+        let bound: Vec<Id> = grants.subjects().filter_map(|subject| universe.find_subject(subject)).collect();
         let of_type = |kind| {
             let range = universe.range(kind, None);
             bound.iter().copied().filter(move |id| range.contains(id)).collect::<Vec<Id>>()
@@ -129,6 +176,12 @@ impl Shared {
         self.bound_users = self.keep(users);
         self.bound_groups = self.keep(groups);
     }
+}
+
+fn sorted(mut list: Vec<Id>) -> Vec<Id> {
+    list.sort_unstable();
+    list.dedup();
+    list
 }
 
 /// The account of a pod, and the secrets that it names.

@@ -1,6 +1,8 @@
 //! Edges with their targets and grants numbered, each set and each grant once.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
 
 use super::data::{MapEdge, MapGrant, Target};
 use super::pods::Placed;
