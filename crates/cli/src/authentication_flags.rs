@@ -2,18 +2,23 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{ArgAction, Args};
 use portcullis_pki::KeyPair;
 use portcullis_pki::jwt::{PublicKey, SigningKey};
+use portcullis_policy::review::ReviewVersion;
 use portcullis_server::authn::anonymous::Anonymous;
 use portcullis_server::authn::reload::AuthorityFiles;
 use portcullis_server::authn::request_header::{Headers, RequestHeader};
 use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer};
 use portcullis_server::authn::token_file::TokenFile;
+use portcullis_server::authn::token_webhook::{TokenWebhook, TokenWebhookConfig};
 use portcullis_server::authn::{AuthenticationConfig, configuration};
+use portcullis_server::remote::kubeconfig;
 
 use crate::failure::Failure;
+use crate::limit_flags;
 
 /// The range of `--service-account-max-token-expiration`, in seconds (AN-92).
 const MAX_EXPIRATION: std::ops::RangeInclusive<i64> = 3600..=1 << 32;
@@ -43,6 +48,18 @@ pub struct AuthenticationFlags {
     /// Static tokens: a CSV file with token, user name, user UID, and quoted groups. Read at startup
     #[arg(long, value_name = "FILE")]
     token_auth_file: Option<PathBuf>,
+
+    /// A kubeconfig with the webhook that is asked about tokens which nothing else here knows. It is sent every such token
+    #[arg(long, value_name = "FILE")]
+    authentication_token_webhook_config_file: Option<PathBuf>,
+
+    /// The version of TokenReview that the webhook is sent: v1 or v1beta1
+    #[arg(long, value_name = "VERSION", default_value = "v1beta1")]
+    authentication_token_webhook_version: ReviewVersion,
+
+    /// How long answers of the webhook are kept. Accepted tokens are kept for at least 10s; 0s keeps no rejected ones
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = limit_flags::duration)]
+    authentication_token_webhook_cache_ttl: Duration,
 
     /// Certificate authorities of front proxies, in PEM. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
@@ -125,7 +142,20 @@ impl AuthenticationFlags {
             signing_key: self.signing_key()?,
             keys: self.keys()?,
             tokens: self.token_auth_file.as_deref().map(tokens).transpose()?.unwrap_or_default(),
+            webhook: self.token_webhook()?,
         })
+    }
+
+    /// AN-56
+    fn token_webhook(&self) -> Result<Option<TokenWebhook>, Failure> {
+        const FLAG: &str = "--authentication-token-webhook-config-file";
+        let Some(path) = &self.authentication_token_webhook_config_file else { return Ok(None) };
+        let config = TokenWebhookConfig {
+            version: self.authentication_token_webhook_version,
+            ttl: self.authentication_token_webhook_cache_ttl,
+        };
+        let connection = kubeconfig::load(path).map_err(|e| of(FLAG, e))?;
+        TokenWebhook::new(config, connection).map(Some).map_err(|e| of(FLAG, e))
     }
 
     /// AN-110 to AN-113. `--anonymous-auth=true` is the default and names nothing (AN-111).

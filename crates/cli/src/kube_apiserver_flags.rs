@@ -54,7 +54,6 @@ const fn switch(name: &'static str) -> Flag {
 }
 
 const NO_OIDC: &str = "tokens of OIDC issuers are not accepted here";
-const NO_TOKEN_WEBHOOK: &str = "no webhook is asked about tokens here";
 
 const FLAGS: &[Flag] = &[
     value("admission-control")
@@ -77,9 +76,6 @@ const FLAGS: &[Flag] = &[
     value("audit-log-truncate-max-event-size"),
     value("audit-log-version").only(&["audit.k8s.io/v1"]),
     value("audit-webhook-config-file").refused("audit events are written to --audit-log-path alone"),
-    value("authentication-token-webhook-cache-ttl"),
-    value("authentication-token-webhook-config-file").refused(NO_TOKEN_WEBHOOK),
-    value("authentication-token-webhook-version"),
     value("cert-dir"),
     switch("contention-profiling"),
     value("coordinated-leadership-lease-duration"),

@@ -5,6 +5,7 @@ mod admission;
 mod approve;
 mod attest;
 mod audit;
+mod authentication;
 mod authorization;
 mod client;
 #[path = "../../client/tests/support/clock.rs"]

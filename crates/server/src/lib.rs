@@ -11,6 +11,7 @@
 //!  authz (webhook)                               may they: the only module that makes a Permit
 //!  authn   audit                                 who asks; what is written down
 //!  registry                                      objects in the store: the only module that commits
+//!  remote                                        calls of webhooks that are asked about requests and tokens
 //!  http                                          connections, bodies, media types, answers
 //!  state   metrics   clock   logging   signing   files, and what metrics are made of
 //!  bootstrap                                     the files of the first start
@@ -46,6 +47,7 @@ pub mod logging;
 pub mod match_conditions;
 pub mod metrics;
 pub mod registry;
+pub mod remote;
 pub mod signing;
 pub mod state;
 pub mod webhook;

@@ -4,10 +4,10 @@ use portcullis_client::kubeconfig::service;
 use portcullis_policy::User;
 use portcullis_policy::review::{AccessReview, AccessStatus, ReviewKind, ReviewMetadata, ReviewVersion};
 use portcullis_server::authz::configuration::Document;
-use portcullis_server::authz::webhook::kubeconfig;
 use portcullis_server::match_conditions::{
     AdmissionConditions, Conditions, Matched, Write, admission_faults, selector_faults,
 };
+use portcullis_server::remote::kubeconfig;
 use serde_json::json;
 
 /// The words of the configuration.

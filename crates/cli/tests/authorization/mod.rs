@@ -14,5 +14,5 @@ mod configuration;
 mod modes;
 mod replies;
 mod restrictions;
-mod support;
+pub mod support;
 mod webhook;

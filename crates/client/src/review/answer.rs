@@ -48,59 +48,87 @@ pub fn access(body: &[u8]) -> Result<AccessStatus, ReviewError> {
 /// # Errors
 /// The response is invalid, or contains the reason for the rejection.
 pub fn token(body: &[u8], token: &str) -> Result<Option<User>, ReviewError> {
-    #[derive(Deserialize)]
-    struct Document {
-        status: Option<Status>,
-    }
-    #[derive(Default, Deserialize)]
-    struct Status {
-        authenticated: Option<bool>,
-        error: Option<String>,
-        user: Option<UserInfo>,
-    }
-    #[derive(Default, Deserialize)]
-    struct UserInfo {
-        username: Option<String>,
-        uid: Option<String>,
-        groups: Option<Vec<String>>,
-        extra: Option<BTreeMap<String, Option<Vec<String>>>>,
-    }
-    let unreadable = |why: String| ReviewError::Answer { kind: "TokenReview".to_owned(), why };
-    if body.is_empty() {
-        return Err(unreadable("it is empty".to_owned()));
-    }
-    let malformed = |error: json::JsonError| {
-        let (line, column) = (error.line, error.column);
-        unreadable(format!("it is not JSON, or has a duplicate key, at line {line} column {column}"))
-    };
-    let text = json::utf8(body).map_err(malformed)?;
-    let meta = json::type_meta(text).map_err(malformed)?;
-    // WH-20: a missing type is treated as the expected one.
-    let is = |said: Option<&str>, expected: &str| said.is_none_or(|said| said.is_empty() || said == expected);
-    if !is(meta.kind.as_deref(), "TokenReview")
-        || !is(meta.api_version.as_deref(), "authentication.k8s.io/v1")
-    {
-        return Err(unreadable("it is not a TokenReview of authentication.k8s.io/v1".to_owned()));
-    }
-    let document: Document = objects::strict::from_str(text)
-        .map_err(|error: serde_json::Error| unreadable(without_content(&error)))?;
-    let status = document.status.unwrap_or_default();
-    if !status.authenticated.unwrap_or_default() {
-        return match status.error.filter(|error| !error.is_empty()) {
-            Some(error) => Err(ReviewError::Token(told(&error, Some(token)))),
-            None => Ok(None),
+    let mut status = TokenStatus::read(body, ReviewVersion::V1)?;
+    if !status.authenticated {
+        return match status.error.as_str() {
+            "" => Ok(None),
+            error => Err(ReviewError::Token(told(error, Some(token)))),
         };
     }
-    let UserInfo { username, uid, groups, extra } = status.user.unwrap_or_default();
-    let extra = extra.unwrap_or_default().into_iter().map(|(key, values)| (key, values.unwrap_or_default()));
-    let mut user = User {
-        name: username.unwrap_or_default(),
-        uid: uid.unwrap_or_default(),
-        groups: groups.unwrap_or_default(),
-        extra: extra.collect(),
-    };
-    add_group(&mut user);
-    Ok(Some(user))
+    add_group(&mut status.user);
+    Ok(Some(status.user))
+}
+
+/// The status of a TokenReview.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TokenStatus {
+    /// Whether the token is somebody's.
+    pub authenticated: bool,
+    /// Whose, as it is written. Means nothing without `authenticated`.
+    pub user: User,
+    /// The audiences that the token is for. Empty: those of whoever asks.
+    pub audiences: Vec<String>,
+    /// Why the token is nobody's.
+    pub error: String,
+}
+
+impl TokenStatus {
+    /// Parses a TokenReview of a version. A missing kind or version is treated as the expected one (WH-20).
+    ///
+    /// # Errors
+    /// It is not clearly a TokenReview of this version, with the fields of one.
+    pub fn read(body: &[u8], version: ReviewVersion) -> Result<Self, ReviewError> {
+        #[derive(Deserialize)]
+        struct Document {
+            status: Option<Status>,
+        }
+        #[derive(Default, Deserialize)]
+        struct Status {
+            authenticated: Option<bool>,
+            error: Option<String>,
+            user: Option<UserInfo>,
+            audiences: Option<Vec<String>>,
+        }
+        #[derive(Default, Deserialize)]
+        struct UserInfo {
+            username: Option<String>,
+            uid: Option<String>,
+            groups: Option<Vec<String>>,
+            extra: Option<BTreeMap<String, Option<Vec<String>>>>,
+        }
+        let unreadable = |why: String| ReviewError::Answer { kind: "TokenReview".to_owned(), why };
+        if body.is_empty() {
+            return Err(unreadable("it is empty".to_owned()));
+        }
+        let malformed = |error: json::JsonError| {
+            let (line, column) = (error.line, error.column);
+            unreadable(format!("it is not JSON, or has a duplicate key, at line {line} column {column}"))
+        };
+        let text = json::utf8(body).map_err(malformed)?;
+        let meta = json::type_meta(text).map_err(malformed)?;
+        let expected = format!("authentication.k8s.io/{}", version.as_str());
+        let is =
+            |said: Option<&str>, expected: &str| said.is_none_or(|said| said.is_empty() || said == expected);
+        if !is(meta.kind.as_deref(), "TokenReview") || !is(meta.api_version.as_deref(), &expected) {
+            return Err(unreadable(format!("it is not a TokenReview of {expected}")));
+        }
+        let document: Document = objects::strict::from_str(text)
+            .map_err(|error: serde_json::Error| unreadable(without_content(&error)))?;
+        let Status { authenticated, error, user, audiences } = document.status.unwrap_or_default();
+        let UserInfo { username, uid, groups, extra } = user.unwrap_or_default();
+        let extra = extra.unwrap_or_default().into_iter();
+        Ok(Self {
+            authenticated: authenticated.unwrap_or_default(),
+            user: User {
+                name: username.unwrap_or_default(),
+                uid: uid.unwrap_or_default(),
+                groups: groups.unwrap_or_default(),
+                extra: extra.map(|(key, values)| (key, values.unwrap_or_default())).collect(),
+            },
+            audiences: audiences.unwrap_or_default(),
+            error: error.unwrap_or_default(),
+        })
+    }
 }
 
 /// KA-46
@@ -111,13 +139,11 @@ fn add_group(user: &mut User) {
     user.groups.push(AUTHENTICATED.to_owned());
 }
 
-/// Returns what may be quoted of a message of the API server: truncated, and without any part of the token.
-pub(super) fn told(said: &str, token: Option<&str>) -> String {
+/// Returns what may be quoted of a message of whoever was asked: truncated, and without any part of the token.
+pub fn told(said: &str, token: Option<&str>) -> String {
     let text: String = said.chars().take(TOLD).map(|c| if c.is_control() { ' ' } else { c }).collect();
     match token {
-        Some(token) if quotes(&text, token) => {
-            "the API server's reason quotes the token, and is not shown".to_owned()
-        }
+        Some(token) if quotes(&text, token) => "the reason quotes the token, and is not shown".to_owned(),
         _ => text,
     }
 }

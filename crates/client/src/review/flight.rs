@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore, watch};
 
-/// The calls in progress.
-pub(super) struct Flights<K: Eq + Hash, V> {
+/// The calls in progress, by what they ask.
+pub struct Flights<K: Eq + Hash, V> {
     running: Mutex<HashMap<K, watch::Receiver<Option<V>>>>,
     turns: Arc<Semaphore>,
     /// Notified of each call that starts.
@@ -26,7 +26,7 @@ where
     V: Clone + Send + Sync + 'static,
 {
     /// Allows at most this many concurrent calls.
-    pub(super) fn new(calls: usize) -> Arc<Self> {
+    pub fn new(calls: usize) -> Arc<Self> {
         Arc::new(Self {
             running: Mutex::default(),
             turns: Arc::new(Semaphore::new(calls)),
@@ -37,7 +37,7 @@ where
     /// Returns the response of the call with this key: of the one in progress, or of a new one. `find` checks for a
     /// cached response; a call must store its response where `find` looks before it ends. Returns none if the call was
     /// aborted.
-    pub(super) async fn join<F>(
+    pub async fn join<F>(
         self: &Arc<Self>,
         key: K,
         find: impl FnOnce() -> Option<V>,

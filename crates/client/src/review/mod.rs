@@ -16,7 +16,7 @@ mod backoff;
 pub mod cache;
 mod call;
 mod error;
-mod flight;
+pub mod flight;
 mod metrics;
 pub mod question;
 

@@ -240,8 +240,8 @@ async fn respond(
     {
         return Responded::to_stranger(connection, route, status.into_answer());
     }
-    let authenticating =
-        app.authentication.authenticate(&connection.peer, &head.headers, info.path(), SystemTime::now());
+    let from = (&connection.peer, connection.remote);
+    let authenticating = app.authentication.authenticate(from, &head.headers, info.path(), SystemTime::now());
     let authenticated = authenticating.await;
     let caller = match authenticated {
         Ok(caller) => caller,

@@ -12,6 +12,7 @@ use super::posted;
 use super::self_review::UserInfo;
 use crate::authn::Reviewed;
 use crate::authz::Permit;
+use crate::http::account::Account;
 use crate::http::status::{Answer, Status};
 use crate::registry::decode::Expected;
 use crate::registry::meta;
@@ -37,7 +38,8 @@ pub(crate) async fn answer(
     }
     let audiences = spec("audiences").and_then(Value::as_array).into_iter().flatten();
     let audiences: Vec<String> = audiences.filter_map(Value::as_str).map(str::to_owned).collect();
-    let reviewed = app.authentication().review(token, &audiences, SystemTime::now()).await;
+    let account = Account::of_user(permit.user());
+    let reviewed = app.authentication().review(token, &audiences, account, SystemTime::now()).await;
     let sent = review.remove("status").and_then(|mut status| status.get_mut("user").map(Value::take));
     review.insert("status".to_owned(), status(reviewed, sent).into());
     Ok(posted::answer(&review, read.warnings))

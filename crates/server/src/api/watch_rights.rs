@@ -136,8 +136,8 @@ impl WatchRights {
     }
 
     async fn is_held(&self) -> bool {
-        let (peer, path) = (&self.connection.peer, self.info.path());
-        let again = self.app.authentication.identify(peer, &self.credentials, path, SystemTime::now()).await;
+        let (from, path) = ((&self.connection.peer, self.connection.remote), self.info.path());
+        let again = self.app.authentication.identify(from, &self.credentials, path, SystemTime::now()).await;
         let Ok(caller) = again else { return false };
         let Some(user) = self.acting_as(&caller).await else { return false };
         if self.is_partial {

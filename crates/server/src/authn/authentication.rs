@@ -1,5 +1,6 @@
 //! Finds out who asks: front proxies, client certificates, then bearer tokens, in the order of kube-apiserver.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
@@ -22,6 +23,7 @@ use super::request_header::RequestHeader;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::tokens::Tokens;
+use crate::http::account::Account;
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::{BootstrapAuthorities, Settings};
 use crate::registry::freshness;
@@ -89,24 +91,24 @@ impl Authentication {
         &self.tokens.accounts
     }
 
-    /// Authenticates a request for this path (AN-10 to AN-14, AN-24). An invalid credential never counts as a missing one; the
-    /// request fails unless another credential succeeds.
+    /// Authenticates a request for this path from this address (AN-10 to AN-14, AN-24). An invalid credential never counts as a
+    /// missing one; the request fails unless another credential succeeds.
     ///
     /// # Errors
     /// See [`Unauthorized`].
     pub async fn authenticate(
         &self,
-        peer: &Peer,
+        (peer, remote): (&Peer, Option<IpAddr>),
         headers: &HeaderMap,
         path: &str,
         now: SystemTime,
     ) -> Result<Caller, Unauthorized> {
         let started = Instant::now();
         let known = self.backend.revision();
-        let mut outcome = self.identify(peer, headers, path, now).await;
+        let mut outcome = self.identify((peer, remote), headers, path, now).await;
         // The token, or the authority, may have been made on another server (ET-34).
         if outcome.is_err() && Box::pin(freshness::has_missed(&self.backend, known)).await {
-            outcome = self.identify(peer, headers, path, now).await;
+            outcome = self.identify((peer, remote), headers, path, now).await;
         }
         self.metrics.authenticated(&outcome, started.elapsed());
         outcome
@@ -118,11 +120,12 @@ impl Authentication {
     /// See [`Unauthorized`].
     pub(crate) async fn identify(
         &self,
-        peer: &Peer,
+        (peer, remote): (&Peer, Option<IpAddr>),
         headers: &HeaderMap,
         path: &str,
         now: SystemTime,
     ) -> Result<Caller, Unauthorized> {
+        let account = Account::of_address(remote);
         // AN-11: a failed credential does not prevent the next one from succeeding.
         let mut failures = Vec::new();
         if let Some(front_proxy) = &self.front_proxy {
@@ -146,7 +149,7 @@ impl Authentication {
             }
         }
         if let Some(token) = bearer::token(headers) {
-            match self.tokens.vouch(token, self.tokens.api_audiences(), now).await {
+            match self.tokens.vouch(token, self.tokens.api_audiences(), account, now).await {
                 Ok(vouched) => return Ok(vouched.into_caller()),
                 Err(errors) => failures.extend(errors.into_iter().map(Failure::from)),
             }
@@ -154,10 +157,12 @@ impl Authentication {
         match bearer::websocket_token(headers) {
             None => {}
             Some(Err(error)) => failures.push(error.into()),
-            Some(Ok(token)) => match self.tokens.vouch(&token, self.tokens.api_audiences(), now).await {
-                Ok(vouched) => return Ok(vouched.into_caller()),
-                Err(errors) => failures.extend(errors.into_iter().map(Failure::from)),
-            },
+            Some(Ok(token)) => {
+                match self.tokens.vouch(&token, self.tokens.api_audiences(), account, now).await {
+                    Ok(vouched) => return Ok(vouched.into_caller()),
+                    Err(errors) => failures.extend(errors.into_iter().map(Failure::from)),
+                }
+            }
         }
         // AN-13
         match self.anonymous.user(path) {
@@ -167,8 +172,14 @@ impl Authentication {
     }
 
     /// Authenticates a token (WH-101, WH-102) for these audiences or, if empty, for the API server. The result grants
-    /// no access.
-    pub(crate) async fn review(&self, text: &str, audiences: &[String], now: SystemTime) -> Reviewed {
+    /// no access. The account is that of whoever asks.
+    pub(crate) async fn review(
+        &self,
+        text: &str,
+        audiences: &[String],
+        account: Account,
+        now: SystemTime,
+    ) -> Reviewed {
         let audiences = if audiences.is_empty() { self.tokens.api_audiences() } else { audiences };
         // As if it were the only credential of a request.
         let header = format!("Bearer {text}");
@@ -178,7 +189,7 @@ impl Authentication {
             let audiences = if user.is_some() { audiences.to_owned() } else { Vec::new() };
             return Reviewed { user, audiences, error: None };
         };
-        match self.tokens.vouch(token, audiences, now).await {
+        match self.tokens.vouch(token, audiences, account, now).await {
             Ok(vouched) => {
                 let (user, audiences) = vouched.into_parts();
                 Reviewed { user: Some(user), audiences, error: None }

@@ -16,6 +16,7 @@ use super::reload::AuthorityFiles;
 use super::request_header::RequestHeader;
 use super::service_account::{Issuer, ServiceAccounts};
 use super::token_file::TokenFile;
+use super::token_webhook::TokenWebhook;
 use super::tokens::Tokens;
 use crate::bootstrap::{self, Bootstrap};
 use crate::registry::backend::Backend;
@@ -43,6 +44,8 @@ pub struct AuthenticationConfig {
     pub signing_key: Option<SigningKey>,
     /// Additional keys that verify service account tokens.
     pub keys: Vec<PublicKey>,
+    /// The webhook that is asked about all other tokens (AN-56).
+    pub webhook: Option<TokenWebhook>,
 }
 
 impl Default for AuthenticationConfig {
@@ -56,6 +59,7 @@ impl Default for AuthenticationConfig {
             issuer: Issuer::default(),
             signing_key: None,
             keys: Vec::new(),
+            webhook: None,
         }
     }
 }
@@ -122,6 +126,7 @@ impl AuthenticationConfig {
                 file: self.tokens.map(join_authenticated),
                 accounts: Arc::new(accounts),
                 bootstrap: self.bootstrap_tokens.then(|| BootstrapTokens::new(Arc::clone(backend))),
+                webhook: self.webhook,
             },
         };
         Ok((authentication, authorities))

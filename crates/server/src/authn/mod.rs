@@ -3,7 +3,7 @@
 //!
 //! A [`Caller`] is the proof that an authenticator has identified the caller; only this module and its submodules can
 //! make one. Tokens are not cached between requests, so a revoked token fails with the next request, also on open
-//! connections.
+//! connections; but answers of a token webhook are ([`token_webhook`]).
 
 pub mod anonymous;
 mod authentication;
@@ -25,6 +25,7 @@ pub mod request_header;
 pub mod service_account;
 mod token_error;
 pub mod token_file;
+pub mod token_webhook;
 mod tokens;
 mod vouched;
 

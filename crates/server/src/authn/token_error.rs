@@ -57,9 +57,12 @@ pub enum TokenError {
     /// AN-53.
     #[error("the subprotocols do not contain exactly one token in base64url")]
     Subprotocol,
-    /// The API server is asked about too many tokens of this caller.
+    /// Others are asked about too many tokens of this caller.
     #[error("too many tokens of this caller wait for a review")]
     Waiting,
+    /// The token webhook cannot be asked, or did not answer (AN-56).
+    #[error("the token webhook has not answered")]
+    Webhook,
     /// No authenticator recognizes the token (AN-52).
     #[error("invalid bearer token")]
     Unknown,

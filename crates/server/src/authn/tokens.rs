@@ -8,13 +8,16 @@ use super::bootstrap_token::BootstrapTokens;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::token_file::TokenFile;
+use super::token_webhook::TokenWebhook;
 use super::vouched::{Notes, Vouched, shared};
+use crate::http::account::Account;
 
 /// The authenticators of all kinds of tokens.
 pub(super) struct Tokens {
     pub(super) file: TokenFile,
     pub(super) accounts: Arc<ServiceAccounts>,
     pub(super) bootstrap: Option<BootstrapTokens>,
+    pub(super) webhook: Option<TokenWebhook>,
 }
 
 impl Tokens {
@@ -23,7 +26,7 @@ impl Tokens {
         self.accounts.api_audiences()
     }
 
-    /// Returns the user of a token for one of these audiences.
+    /// Returns the user of a token for one of these audiences. What a webhook is asked is charged to the account.
     ///
     /// # Errors
     /// No user was found. The errors of the authenticators, or [`TokenError::Unknown`] (AN-52).
@@ -31,6 +34,7 @@ impl Tokens {
         &self,
         token: &[u8],
         audiences: &[String],
+        account: Account,
         now: SystemTime,
     ) -> Result<Vouched, Vec<TokenError>> {
         // AN-21, AN-55: these authenticators know only the audiences of the API server.
@@ -49,6 +53,13 @@ impl Tokens {
         if is_for_api && let Some(bootstrap) = &self.bootstrap {
             match Box::pin(bootstrap.user(token, now)).await {
                 Ok(Some(user)) => return Ok(Vouched::new(Arc::new(user), api, Notes::default())),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        if let Some(webhook) = &self.webhook {
+            match Box::pin(webhook.vouch(token, (audiences, self.api_audiences()), account)).await {
+                Ok(Some(vouched)) => return Ok(vouched),
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }

@@ -16,8 +16,9 @@ use serde::Deserialize;
 
 use super::authorizers::Remote;
 use super::metrics::webhook::WebhookMetrics;
-use super::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig, kubeconfig};
+use super::webhook::{FailurePolicy, Ttl, Webhook, WebhookConfig};
 use crate::match_conditions::Conditions;
+use crate::remote::kubeconfig;
 use crate::state::yaml;
 
 /// The maximum size of a file.

@@ -4,6 +4,7 @@
 //! server in the file is trusted; an answer in YAML is an error.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 use std::time::Duration;
 
@@ -15,7 +16,6 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use policy::review::ReviewError;
 use portcullis_apimachinery::duration;
 use portcullis_client::connect::describe;
 use portcullis_client::kubeconfig::service::{Connection, Credentials};
@@ -37,7 +37,7 @@ const PONG: Duration = Duration::from_secs(15);
 
 /// The call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallError {
+pub(crate) enum CallError {
     /// The webhook did not respond in time.
     #[error("Post {url:?}: no response within {timeout:?}")]
     Timeout {
@@ -70,7 +70,7 @@ pub(super) enum CallError {
     },
     /// The response cannot be read as a review.
     #[error("the response cannot be decoded: {0}")]
-    Answer(#[from] ReviewError),
+    Answer(String),
     /// An answer without a body.
     #[error("0-length response with status code: {0} and content type: {1}")]
     Empty(u16, String),
@@ -95,7 +95,7 @@ impl CallError {
     }
 
     /// Returns whether the call timed out, on this side or the other (WH-60).
-    pub(super) fn is_timeout(&self) -> bool {
+    pub(crate) fn is_timeout(&self) -> bool {
         match self {
             Self::Timeout { .. } => true,
             Self::Refused { code, reason, .. } => {
@@ -107,7 +107,7 @@ impl CallError {
 }
 
 /// Calls one webhook, over pooled connections.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     url: Uri,
     credentials: Credentials,
@@ -124,7 +124,7 @@ struct Received {
 impl Caller {
     /// # Errors
     /// The server name cannot be in any certificate.
-    pub(super) fn new(connection: Connection, limit: Duration) -> Result<Self, String> {
+    pub(crate) fn new(connection: Connection, limit: Duration) -> Result<Self, String> {
         let Connection { server, server_name, tls, credentials } = connection;
         let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
         // The parser of the file ensures that `http` is only used for this machine.
@@ -157,10 +157,10 @@ impl Caller {
 
     /// Calls the webhook until there is a valid response or no retry can help (WH-30). `observe` is notified of each
     /// call.
-    pub(super) async fn ask<T>(
+    pub(crate) async fn ask<T, E: Display>(
         &self,
         body: Vec<u8>,
-        read: impl Fn(&[u8]) -> Result<T, ReviewError>,
+        read: impl Fn(&[u8]) -> Result<T, E>,
         observe: impl Fn(Result<(), &CallError>, Duration),
     ) -> Result<T, CallError> {
         let body = Bytes::from(body);
@@ -180,10 +180,10 @@ impl Caller {
     }
 
     /// Makes one call, with the retries that the webhook asks for, all within the timeout (WH-32, WH-33).
-    async fn call<T>(
+    async fn call<T, E: Display>(
         &self,
         body: &Bytes,
-        read: impl Fn(&[u8]) -> Result<T, ReviewError>,
+        read: impl Fn(&[u8]) -> Result<T, E>,
     ) -> Result<T, CallError> {
         let repeating = async {
             let mut repetition = 0;
@@ -276,9 +276,9 @@ fn retry_after(received: &Received) -> Option<u64> {
 
 /// Reads a response (WH-20), as JSON whatever its `Content-Type`: a Go handler that sets none sends `text/plain`, and its
 /// denial must not turn into no opinion.
-fn understand<T>(
+fn understand<T, E: Display>(
     received: &Received,
-    read: impl Fn(&[u8]) -> Result<T, ReviewError>,
+    read: impl Fn(&[u8]) -> Result<T, E>,
 ) -> Result<T, CallError> {
     let content = received.headers.get(CONTENT_TYPE).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let content = content.as_deref().unwrap_or_default();
@@ -289,7 +289,7 @@ fn understand<T>(
     if received.body.is_empty() {
         return Err(CallError::Empty(code, content.to_owned()));
     }
-    Ok(read(&received.body)?)
+    read(&received.body).map_err(|error| CallError::Answer(error.to_string()))
 }
 
 /// Creates an error from a response with another status code.

@@ -269,16 +269,19 @@ def large(browser, url, _):
     check(painted is not None, "nothing is painted")
     check(page.run("document.querySelectorAll('button.box').length") > 1, "there is no picture")
     check(page.run(WIDE) <= 0, f"{page.run(WIDE)} wider than the window")
-    node = page.run("document.querySelector('.reach th a').getAttribute('href')")
-    answered = page.run(f"""new Promise((done) => {{
+    answered = page.run("""new Promise((done) => {
         const begin = performance.now();
-        location.hash = {json.dumps(node)};
-        const look = () => document.activeElement.id === "h-node" ? done(performance.now() - begin) : requestAnimationFrame(look);
+        location.hash = "#node/node-7?to=secret/team-7/app-0";
+        const look = () => {
+            if (document.querySelectorAll(".chain.path > li").length > 1) done(performance.now() - begin);
+            else if (performance.now() - begin > 60000) done(null);
+            else requestAnimationFrame(look);
+        };
         look();
-    }})""")
-    check(page.run("document.querySelectorAll('.chain.path > li').length") > 1, "the page of the node with most reach shows no path")
+    })""")
+    check(answered is not None, "the page of a node shows no path to a secret of its pods")
     check(not page.problems(), f"console or requests: {page.problems()[:2]}")
-    print(f"first paint after {painted or 0:.0f} ms, complete after {loaded:.0f} ms, the page of a node {answered:.0f} ms after the click")
+    print(f"first paint after {painted or 0:.0f} ms, complete after {loaded:.0f} ms, a path {answered or 0:.0f} ms after the click")
 
 
 CHECKS = {check.__name__: check for check in (views, without_scripts, search, keyboard, hostile, printing, large)}

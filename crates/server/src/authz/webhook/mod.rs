@@ -3,9 +3,6 @@
 //! A webhook that cannot be reached, does not respond, or responds with something invalid never allows. The result is
 //! no opinion or a denial, as configured, and an error (WH-41).
 
-pub(crate) mod call;
-pub mod kubeconfig;
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +18,7 @@ use portcullis_client::{Clock, SystemClock};
 use crate::authz::authorizers::Remote;
 use crate::authz::metrics::webhook::WebhookMetrics;
 use crate::match_conditions::{Conditions, Matched};
-use call::{CallError, Caller};
+use crate::remote::call::{CallError, Caller};
 
 pub use portcullis_client::review::cache::Ttl;
 

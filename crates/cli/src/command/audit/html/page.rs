@@ -27,7 +27,7 @@ const SCRIPTS: [&str; 7] = [
 ];
 
 const TITLE: &str = "What a stolen node reaches";
-/// A page of this size is too large, in bytes (AU-139).
+/// A page of this size is too large, in bytes (AU-139, AU-151).
 const TOO_LARGE: usize = 5_000_000;
 
 /// Writes the page.

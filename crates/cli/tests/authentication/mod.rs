@@ -1,0 +1,11 @@
+//! Who is authenticated by a running server, and what is asked for that.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    missing_docs,
+    reason = "tests"
+)]
+
+mod token_webhook;

@@ -1,0 +1,6 @@
+//! Calls to services that decide for this server: webhooks about requests and about tokens.
+//!
+//! It says how such a service is found and called, and never what an answer means.
+
+pub(crate) mod call;
+pub mod kubeconfig;
