@@ -17,6 +17,11 @@ use portcullis_policy::audit::reach::{self, Asked, Wanted};
 use portcullis_policy::audit::state::{Item, ItemKind, State, StateBuilder};
 use portcullis_policy::engine::EngineConfig;
 use serde_json::{Value, json};
+use tikv_jemallocator::Jemalloc;
+
+/// That of the program.
+#[global_allocator]
+static ALLOCATOR: Jemalloc = Jemalloc;
 
 const PODS: usize = 30_000;
 const NODES: usize = 1000;

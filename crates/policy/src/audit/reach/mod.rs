@@ -16,6 +16,8 @@ mod steps;
 mod universe;
 mod worst;
 
+use std::panic::resume_unwind;
+
 pub use self::closure::ClusterAdmin;
 pub use self::direct::DirectReach;
 pub use self::edges::Asked;
@@ -52,12 +54,17 @@ pub struct Wanted {
 
 /// Answers what nodes reach.
 pub fn report(state: &State, wanted: &Wanted, asked: &Asked<'_>) -> Report {
-    let direct = DirectReach::of(state);
+    let (direct, grants) = std::thread::scope(|scope| {
+        let grants = (!wanted.direct_alone).then(|| scope.spawn(|| Grants::new(&state.facts().rbac)));
+        let direct = DirectReach::of(state);
+        let grants = grants.map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (direct, grants)
+    });
     let is_wanted = |node: &str| wanted.nodes.is_empty() || wanted.nodes.iter().any(|name| name == node);
     let nodes = direct.nodes.keys().filter(|node| is_wanted(node));
     let absent = |node: &str| wanted.absent.then(|| report::absent(state, &direct, node));
     let mut report = Report { nodes: Vec::new(), incomplete: missing(state, wanted.direct_alone) };
-    if wanted.direct_alone {
+    let Some(grants) = grants else {
         report.nodes.extend(nodes.map(|node| NodeReach {
             node: node.clone(),
             direct: DirectLists::of(&direct, node),
@@ -65,8 +72,7 @@ pub fn report(state: &State, wanted: &Wanted, asked: &Asked<'_>) -> Report {
             absent: absent(node),
         }));
         return report;
-    }
-    let grants = Grants::new(&state.facts().rbac);
+    };
     let universe = Universe::new(state, &direct, &grants);
     let edges = Edges::new(state, &direct, &grants, &universe, asked);
     let mut search = Search::new(&edges, &universe);
