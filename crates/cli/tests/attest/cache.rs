@@ -88,11 +88,18 @@ fn a_kill_at_any_moment_leaves_a_cache_that_the_next_run_completes_at_20_at_203(
         let machine = Machine { name, cache: name, tpm: None };
         let mut command = cluster.credential(&machine, &INSECURE);
         let mut call = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // From before anything is written to after everything is.
-        thread::sleep(Duration::from_micros(number * 500 % 80_000));
+        let cache = cluster.path(name);
+        // One in four when its key is written, however slow the machine is. The others from before anything is written to after
+        // everything is.
+        if number % 4 == 0 {
+            while !cache.join("pending").exists() && call.try_wait().unwrap().is_none() {
+                thread::sleep(Duration::from_micros(200));
+            }
+        } else {
+            thread::sleep(Duration::from_micros(number * 500 % 80_000));
+        }
         call.kill().unwrap();
         call.wait().unwrap();
-        let cache = cluster.path(name);
         interrupted += usize::from(cache.join("pending").exists());
         let done = cluster.run(&machine, &INSECURE);
         assert_eq!(done.code, 0, "{name}: {done:#?}\n{}", cluster.log());
