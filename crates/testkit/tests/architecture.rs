@@ -51,6 +51,7 @@ const SERVER_FLOORS: &[&[&str]] = &[
         "state",
     ],
     &["http"],
+    &["remote"],
     &["registry"],
     &["audit", "authn"],
     &["authz"],
