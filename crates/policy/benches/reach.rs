@@ -1,4 +1,4 @@
-//! What `reach` costs in a large cluster, with the state loaded (AU-152): 30,000 pods on 1,000 nodes, and 5,000 bindings.
+//! Benchmark of `reach` in a large cluster, with the state loaded (AU-152): 30,000 pods on 1,000 nodes, and 5,000 bindings.
 //!
 //! The cluster is that of `benches/audit`: most bindings are harmless, some let an account read the secrets of its namespace or run
 //! commands there, a few in the whole cluster.

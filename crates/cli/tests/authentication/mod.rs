@@ -1,4 +1,4 @@
-//! Who is authenticated by a running server, and what is asked for that.
+//! Authentication by a running server.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -36,7 +36,7 @@ fn token_of(asked: &Asked) -> String {
     asked.review["spec"]["token"].as_str().unwrap_or_default().to_owned()
 }
 
-/// What the bearer of a token is told about itself.
+/// Sends a SelfSubjectReview with this token; returns the status code and the user.
 fn who(server: &Running, token: &str, more: &[&str]) -> (u16, Value) {
     let header = format!("Authorization: Bearer {token}");
     let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}).to_string();
@@ -70,7 +70,7 @@ fn recorded_reply(line: &Value, before: usize) -> Reply {
     Reply::Body(code, media, body)
 }
 
-/// What came of one attempt, as the recording says it.
+/// Makes one attempt, and returns its outcome in the form of the recording.
 fn attempt(server: &Running, line: &Value) -> Value {
     let token = line["token"].as_str().unwrap();
     let Some(audiences) = line.get("token_review_audiences") else {
@@ -272,6 +272,37 @@ fn made_up_tokens_of_one_address_delay_nobody_else() {
             assert_eq!(code.join().unwrap(), 401);
         }
     });
+}
+
+/// A call keeps its seat when the caller disconnects: otherwise an attacker could start as many as it likes.
+#[test]
+fn callers_that_disconnect_start_no_further_calls() {
+    let scratch = Scratch::new();
+    let released = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&released);
+    let service = WebhookService::start(scratch.path(), move |asked, _| {
+        while token_of(asked) != "good" && !gate.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        accepted(asked, &json!({"username": "ana"}))
+    });
+    let server = start(&scratch, &service, &[]);
+    let asked = || service.asked().iter().filter(|asked| token_of(asked) != "good").count();
+    // Each wave has gone before the next one comes.
+    for wave in 0..3 {
+        thread::scope(|scope| {
+            let server = &server;
+            for at in 0..12 {
+                let flags = ["--interface", "127.0.0.2", "--max-time", "2"];
+                scope.spawn(move || assert_ne!(who(server, &format!("made-up-{wave}-{at}"), &flags).0, 201));
+            }
+        });
+        wait::until("the webhook is asked", || asked() >= 8);
+    }
+    // The webhook has answered none of them yet.
+    assert_eq!(asked(), 8, "the calls of one address at a time");
+    assert_eq!(who(&server, "good", &[]).0, 201);
+    released.store(true, Ordering::SeqCst);
 }
 
 #[test]

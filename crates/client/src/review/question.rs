@@ -108,8 +108,8 @@ fn texts<'a>(asked: &ResourceRequest<'a>, verb: &'a str) -> [&'a str; 7] {
     [namespace, verb, group, version, resource, subresource, name]
 }
 
-/// Returns the total length of a user's strings.
-pub(super) fn user_bytes(user: &User) -> usize {
+/// Returns the total length of a user's strings, in bytes.
+pub fn user_bytes(user: &User) -> usize {
     let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
     let extra: usize = user.extra.iter().map(|(key, values)| key.len() + all(values)).sum();
     user.name.len() + user.uid.len() + all(&user.groups) + extra

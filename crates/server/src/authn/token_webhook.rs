@@ -21,6 +21,7 @@ use portcullis_client::kubeconfig::service::Connection;
 use portcullis_client::review::answer::{TokenStatus, told};
 use portcullis_client::review::cache::ExpiringLru;
 use portcullis_client::review::flight::Flights;
+use portcullis_client::review::question::user_bytes;
 use portcullis_client::{Clock, SystemClock};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -50,16 +51,10 @@ const TURNS: Size = Size { seats: 32, seats_of_account: 8, waiting_of_account: 2
 /// How a webhook is asked. Names follow the flags of kube-apiserver.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenWebhookConfig {
-    /// The version of TokenReview.
+    /// The version of TokenReview that is sent and expected (AN-56).
     pub version: ReviewVersion,
-    /// How long answers are kept. Zero: rejected tokens not at all, accepted ones for ten seconds.
+    /// How long answers are kept: accepted tokens for at least ten seconds, rejected ones not at all if it is zero (AN-56).
     pub ttl: Duration,
-}
-
-impl Default for TokenWebhookConfig {
-    fn default() -> Self {
-        Self { version: ReviewVersion::V1beta1, ttl: Duration::from_secs(120) }
-    }
 }
 
 /// A hash of a token and the audiences that are asked for.
@@ -68,7 +63,7 @@ type Key = [u8; 32];
 /// A user, and the audiences of the token. Empty: those of this server.
 type Accepted = Arc<(Arc<User>, Vec<String>)>;
 
-/// What the webhook answers: none if it does not know the token. The text of an error contains no part of the token.
+/// The answer of the webhook: none if it does not know the token. The text of an error contains no part of the token.
 type Answer = Result<Option<Accepted>, String>;
 
 /// See the module.
@@ -133,24 +128,37 @@ impl TokenWebhook {
         let key = asked.key(token, audiences);
         let answer = match asked.known(&key) {
             Some(answer) => answer,
-            None => {
-                let _turn = self.turns.enter(account).await.map_err(|_| TokenError::Waiting)?;
-                let call = || {
-                    let (asked, token) = (Arc::clone(asked), token.to_owned());
-                    let audiences = audiences.to_vec();
-                    async move { asked.ask(key, &token, &audiences).await }
-                };
-                match timeout(WAIT, asked.calls.join(key, || asked.known(&key), call)).await {
-                    Ok(Some(answer)) => answer,
-                    Ok(None) | Err(_) => return Err(TokenError::Webhook),
-                }
-            }
+            None => match timeout(WAIT, self.ask(key, token, audiences, account)).await {
+                Ok(answer) => answer?,
+                Err(_) => return Err(TokenError::Webhook),
+            },
         };
         let Some(accepted) = answer.map_err(TokenError::Refused)? else { return Ok(None) };
         let (user, of_token) = &*accepted;
         let of_token = if of_token.is_empty() { own } else { of_token };
         let shared = shared(of_token, audiences);
         Ok((!shared.is_empty()).then(|| Vouched::new(Arc::clone(user), shared, Notes::default())))
+    }
+
+    /// Asks the webhook, or joins a call that asks the same. A call keeps its seat until it ends: a caller that disconnects does not
+    /// get another one before.
+    async fn ask(
+        &self,
+        key: Key,
+        token: &str,
+        audiences: &[String],
+        account: Account,
+    ) -> Result<Answer, TokenError> {
+        let seat = self.turns.enter(account).await.map_err(|_| TokenError::Waiting)?;
+        let asked = &self.asked;
+        let call = || {
+            let (asked, token, audiences) = (Arc::clone(asked), token.to_owned(), audiences.to_vec());
+            async move {
+                let _seat = seat;
+                asked.ask(key, &token, &audiences).await
+            }
+        };
+        asked.calls.join(key, || asked.known(&key), call).await.ok_or(TokenError::Webhook)
     }
 }
 
@@ -191,7 +199,8 @@ impl Asked {
         }
         let mut user = status.user;
         join_authenticated(&mut user);
-        let is_small = bytes_of(&user, &status.audiences) <= USER_BYTES;
+        let audiences: usize = status.audiences.iter().map(String::len).sum();
+        let is_small = user_bytes(&user) + audiences <= USER_BYTES;
         let accepted = Arc::new((Arc::new(user), status.audiences));
         if let Some(deadline) = now.checked_add(self.config.ttl.max(LEAST_TTL)).filter(|_| is_small) {
             self.accepted.store(key, Arc::clone(&accepted), deadline);
@@ -200,7 +209,7 @@ impl Asked {
     }
 }
 
-/// Who asks learns that the webhook has failed; why is for the log, because it names addresses.
+/// Logs why a call failed, and returns the message for the client, which contains no address.
 fn failed(error: &CallError) -> String {
     tracing::warn!(%error, "the token webhook failed");
     TokenError::Webhook.to_string()
@@ -234,10 +243,4 @@ fn question(token: &str, audiences: &[String], version: ReviewVersion) -> Result
         spec: Spec { token, audiences },
         status: Status::default(),
     })
-}
-
-fn bytes_of(user: &User, audiences: &[String]) -> usize {
-    let all = |texts: &[String]| texts.iter().map(String::len).sum::<usize>();
-    let extra: usize = user.extra.iter().map(|(key, values)| key.len() + all(values)).sum();
-    user.name.len() + user.uid.len() + all(&user.groups) + all(audiences) + extra
 }

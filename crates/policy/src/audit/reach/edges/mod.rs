@@ -46,12 +46,12 @@ pub(super) struct Edges<'a> {
     talkers: Vec<Edge>,
 }
 
-/// What no permission changes.
+/// The edges that do not depend on permissions, and what they are made from.
 struct Fixed<'a> {
     direct: &'a DirectReach,
     /// The nodes that run a part of the control plane.
     control_plane: HashSet<&'a str>,
-    /// The lists of what comes to a node by labels that it sets itself (E25).
+    /// For each node, the list of the accounts and secrets of DaemonSets that its own labels can select (E25).
     come: HashMap<Id, usize>,
     of_secrets: BTreeMap<Id, Vec<Edge>>,
 }
@@ -182,7 +182,7 @@ impl<'a> Edges<'a> {
     }
 }
 
-/// The lists of what comes to nodes by labels that they set themselves (E25), by node.
+/// For each node, the list of the accounts and secrets of DaemonSets that its own labels can select (E25).
 fn by_own_labels(facts: &Facts, universe: &Universe, shared: &mut Shared<'_>) -> HashMap<Id, usize> {
     let followers = facts.templates.iter();
     let followers: Vec<&Template> =
