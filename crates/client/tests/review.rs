@@ -434,6 +434,34 @@ async fn made_up_tokens_push_out_no_good_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_keeps_its_seat_when_the_caller_goes_away() {
+    let released = Arc::new(AtomicBool::new(false));
+    let gate = Arc::clone(&released);
+    let rig = Rig::start(move |asked, _| {
+        while !gate.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        token(asked, &json!({"authenticated": true, "user": {"username": "jane"}}))
+    })
+    .await;
+    let (seat, reviews) = (Arc::new(()), rig.reviews.clone());
+    let held = Arc::clone(&seat);
+    let caller = tokio::spawn(async move { reviews.token_with(b"sesame", held).await });
+    while rig.calls() == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    caller.abort();
+    assert!(caller.await.unwrap_err().is_cancelled());
+    assert_eq!(Arc::strong_count(&seat), 2, "the call goes on");
+    released.store(true, Ordering::SeqCst);
+    while Arc::strong_count(&seat) > 1 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    // It has kept its answer.
+    assert!(rig.reviews.cached_token(b"sesame").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_questions_go_over_few_connections() {
     let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (counted, top) = (Arc::clone(&now), Arc::clone(&most));

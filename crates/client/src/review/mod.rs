@@ -149,13 +149,25 @@ impl Reviews {
     /// # Errors
     /// The token is rejected with a reason, or there is no valid response.
     pub async fn token(&self, token: &[u8]) -> TokenAnswer {
+        self.token_with(token, ()).await
+    }
+
+    /// Like [`Reviews::token`]. A call that is started for it keeps `seat` until it ends, also if this future is dropped before: whoever
+    /// waits can go away, and the call goes on.
+    ///
+    /// # Errors
+    /// See [`Reviews::token`].
+    pub async fn token_with(&self, token: &[u8], seat: impl Send + 'static) -> TokenAnswer {
         let Some((key, token)) = self.token_key(token) else { return Ok(None) };
         if let Some(known) = self.shared.known_token(&key) {
             return known;
         }
         let call = || {
             let (shared, token) = (Arc::clone(&self.shared), token.to_owned());
-            async move { shared.ask_token(key, &token).await }
+            async move {
+                let _seat = seat;
+                shared.ask_token(key, &token).await
+            }
         };
         let joined = self.shared.token_calls.join(key, || self.shared.known_token(&key), call);
         // On the heap: most answers are known, and futures are moved whole.

@@ -125,8 +125,9 @@ impl Delegated {
         let answer = match tokens.cached_token(token) {
             Some(answer) => answer,
             None => {
-                let _turn = self.turns.enter(account).await.map_err(|_| TokenError::Waiting)?;
-                tokens.token(token).await
+                let seat = self.turns.enter(account).await.map_err(|_| TokenError::Waiting)?;
+                // The call keeps it: a caller that disconnects does not get another one before.
+                tokens.token_with(token, seat).await
             }
         };
         match answer {
