@@ -14,6 +14,7 @@ mod kinds;
 pub mod meta;
 pub mod openapi;
 pub mod patch;
+pub mod pod_security;
 pub mod protobuf;
 pub mod resource;
 pub mod resources;

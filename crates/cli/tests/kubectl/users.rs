@@ -64,7 +64,7 @@ fn admission_plugins_are_switched_off_by_name_and_by_nothing_else_nr_1() {
     assert_eq!(served.ok(label), "node/n labeled");
     drop(served);
     for (flag, fault) in [
-        ("--enable-admission-plugins=PodSecurity", "PodSecurity is not implemented here"),
+        ("--enable-admission-plugins=AlwaysPullImages", "AlwaysPullImages is not implemented here"),
         ("--enable-admission-plugins=Nothing", "unknown plugin \"Nothing\""),
         ("--disable-admission-plugins=noderestriction", "unknown plugin \"noderestriction\""),
     ] {

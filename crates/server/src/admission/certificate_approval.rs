@@ -22,7 +22,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "approval",
     }],
-    validate: |attributes, authorization| Box::pin(check(attributes, authorization, "approve")),
+    validate: |attributes, authorization, _| Box::pin(check(attributes, authorization, "approve")),
     ..Plugin::NONE
 };
 

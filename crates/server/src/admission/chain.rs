@@ -3,16 +3,19 @@
 use super::plugin::Plugin;
 use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_storage_class,
-    default_toleration_seconds, namespace_lifecycle, node_restriction, persistent_volume_claim_resize,
-    pod_resize, pod_topology_labels, priority, runtime_class, service_account, webhook,
+    default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction,
+    persistent_volume_claim_resize, pod_resize, pod_security, pod_topology_labels, priority, runtime_class,
+    service_account, webhook,
 };
 
 /// All plugins, in order. A plugin that is missing here is never called. The effects of TaintNodesByCondition and
 /// StorageObjectInUseProtection on new objects are in `prepare_create` of the kinds.
 pub(super) static PLUGINS: &[&Plugin] = &[
     &namespace_lifecycle::PLUGIN,
+    &limit_ranger::PLUGIN,
     &service_account::PLUGIN,
     &node_restriction::PLUGIN,
+    &pod_security::PLUGIN,
     &priority::PLUGIN,
     &default_toleration_seconds::PLUGIN,
     &default_storage_class::PLUGIN,

@@ -38,7 +38,12 @@ impl<'a> Gate<'a> {
 
     /// The warnings of admission for the client, also if it is refused.
     pub(crate) fn warnings(&self) -> Vec<String> {
-        self.calls.warnings()
+        self.calls.remarks().warnings()
+    }
+
+    /// The annotations of admission for the audit log.
+    pub(crate) fn annotations(&self) -> Vec<(&'static str, String)> {
+        self.calls.remarks().annotations()
     }
 
     fn has(&self, plugin: &Plugin) -> bool {
@@ -106,7 +111,7 @@ impl Admission for Gate<'_> {
         Box::pin(async move {
             for plugin in self.plugins() {
                 if plugin.handles(attributes) {
-                    (plugin.validate)(attributes, self.authorization).await?;
+                    (plugin.validate)(attributes, self.authorization, self.calls.remarks()).await?;
                 }
             }
             match self.has(&webhook::VALIDATING) {

@@ -1,5 +1,6 @@
 //! The interface of admission plugins.
 
+use super::remarks::Remarks;
 use crate::authz::Authorization;
 use kinds::resource::Resource;
 
@@ -32,7 +33,8 @@ pub(crate) struct Plugin {
     /// Mutating admission, before the object is validated. May change the object.
     pub(crate) admit: for<'r> fn(&'r mut AdmissionAttributes<'_>, &'r Authorization) -> Answered<'r>,
     /// Validating admission, after the object was validated.
-    pub(crate) validate: for<'r> fn(&'r AdmissionAttributes<'_>, &'r Authorization) -> Answered<'r>,
+    pub(crate) validate:
+        for<'r> fn(&'r AdmissionAttributes<'_>, &'r Authorization, &'r Remarks) -> Answered<'r>,
 }
 
 impl Plugin {
@@ -42,7 +44,7 @@ impl Plugin {
         rules: &[],
         handles: |_| false,
         admit: |_, _| Box::pin(async { Ok(()) }),
-        validate: |_, _| Box::pin(async { Ok(()) }),
+        validate: |_, _, _| Box::pin(async { Ok(()) }),
     };
 
     /// Whether it handles this write. If not, nothing else is called.

@@ -10,7 +10,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "DefaultIngressClass",
     "ExtendedResourceToleration",
     "JobValidation",
-    "LimitRanger",
     "MutatingAdmissionPolicy",
     "NamespaceAutoProvision",
     "NamespaceExists",
@@ -32,7 +31,6 @@ const MISSING: &[&str] = &[
     "LimitPodHardAntiAffinityTopology",
     "OwnerReferencesPermissionEnforcement",
     "PodNodeSelector",
-    "PodSecurity",
     "PodTolerationRestriction",
 ];
 
@@ -143,11 +141,11 @@ mod tests {
     fn plugins_are_on_unless_they_are_switched_off_by_name() {
         assert!(PLUGINS.len() < 32);
         let all = AdmissionPlugins::default();
-        assert_eq!(AdmissionPlugins::switched(["NodeRestriction"], ["PodSecurity"]), Ok(all));
-        assert_eq!(AdmissionPlugins::switched(["LimitRanger"], ["ResourceQuota"]), Ok(all));
-        let named = ["NodeRestriction", "LimitRanger", "PodSecurity"];
+        assert_eq!(AdmissionPlugins::switched(["NodeRestriction"], ["PodNodeSelector"]), Ok(all));
+        assert_eq!(AdmissionPlugins::switched(["LimitRanger", "PodSecurity"], ["ResourceQuota"]), Ok(all));
+        let named = ["NodeRestriction", "ResourceQuota", "PodNodeSelector"];
         let without_effect: Vec<_> = AdmissionPlugins::without_effect(named).collect();
-        assert_eq!(without_effect, ["LimitRanger", "PodSecurity"]);
+        assert_eq!(without_effect, ["ResourceQuota", "PodNodeSelector"]);
         let without = AdmissionPlugins::switched([], ["NodeRestriction", "Priority"]).unwrap();
         for (at, name) in AdmissionPlugins::names().enumerate() {
             assert!(all.has(at));
@@ -164,7 +162,7 @@ mod tests {
         };
         let name = || "NodeRestriction".to_owned();
         assert_eq!(switched("NodeRestriction", "NodeRestriction"), Err(PluginError::Both(name())));
-        assert!(matches!(switched("PodSecurity", ""), Err(PluginError::Missing(_))));
+        assert!(matches!(switched("PodNodeSelector", ""), Err(PluginError::Missing(_))));
         assert!(matches!(switched("", "TaintNodesByCondition"), Err(PluginError::BuiltIn(_))));
         for (on, off) in [("noderestriction", ""), ("", "None")] {
             assert!(matches!(switched(on, off), Err(PluginError::Unknown { .. })), "{on} {off}");

@@ -96,6 +96,36 @@ fn a_refusal_is_told_with_its_reason_and_who_decided() {
     assert!(reason.contains("ClusterRoleBinding \"system:"), "{reason}");
 }
 
+/// The keys are those of Kubernetes' admission plugin PodSecurity.
+#[test]
+fn violations_of_pod_security_standards_are_told() {
+    let server = cluster(ALL);
+    let labels = json!({
+        "pod-security.kubernetes.io/enforce": "baseline",
+        "pod-security.kubernetes.io/audit": "restricted",
+        "pod-security.kubernetes.io/audit-version": "v1.7",
+    });
+    let namespace = json!({"metadata": {"name": "team", "labels": labels}});
+    let made = server.post("/api/v1/namespaces", namespace.to_string()).by(&server.admin()).send();
+    assert_eq!(made.code, 201, "{}", made.text());
+    let path = "/api/v1/namespaces/team/pods";
+    let pod = |spec: Value| json!({"metadata": {"generateName": "p"}, "spec": spec}).to_string();
+    let audited =
+        "runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
+    let containers = json!([{"name": "c", "image": "i"}]);
+    for (spec, code) in
+        [(json!({"containers": containers}), 201), (json!({"containers": containers, "hostPID": true}), 403)]
+    {
+        let answer = server.post(path, pod(spec)).by(&server.admin()).send();
+        assert_eq!(answer.code, code, "{}", answer.text());
+        let annotations = events(&server, path).pop().unwrap()["annotations"].clone();
+        assert_eq!(annotations["pod-security.kubernetes.io/enforce-policy"], "baseline:latest");
+        let told = annotations["pod-security.kubernetes.io/audit-violations"].as_str().unwrap();
+        assert!(told.ends_with(audited), "{told}");
+        assert!(told.starts_with("would violate PodSecurity \"restricted:v1.7\": "), "{told}");
+    }
+}
+
 #[test]
 fn an_issued_token_is_named_and_not_shown_an_96() {
     let server = cluster(ALL);

@@ -3,6 +3,7 @@
 pub mod config_maps;
 pub mod endpoints;
 pub mod events;
+pub mod limit_ranges;
 mod names;
 pub mod namespaces;
 pub mod node_health;

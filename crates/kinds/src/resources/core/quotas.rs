@@ -1,7 +1,8 @@
 //! ResourceQuotas and LimitRanges: how much a namespace may use, and how much of it one of its objects.
 //!
-//! DIVERGES: they are stored and served, and limit nothing: kube-apiserver refuses what is beyond them, and fills in the
-//! defaults of a LimitRange.
+//! What a LimitRange does to pods and claims is in [`super::limit_ranges`].
+//!
+//! DIVERGES: ResourceQuotas are stored and served, and limit nothing: kube-apiserver refuses what is beyond them.
 
 use std::collections::BTreeSet;
 

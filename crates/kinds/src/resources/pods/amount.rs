@@ -1,5 +1,7 @@
 //! Resource lists, such as `{"cpu": "500m"}`: parsing, comparison and sums.
 
+use std::collections::HashMap;
+
 use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
 
@@ -20,9 +22,12 @@ pub(super) fn resources<'a>(
     entries.into_iter().flatten().map(|(name, value)| (name.as_str(), quantity(Some(value))))
 }
 
-/// A sum of quantities by resource, in thousandths.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Totals(Vec<(String, Total)>);
+/// A sum of quantities by resource, in thousandths, in the order in which the resources came.
+#[derive(Debug, Default)]
+pub(in crate::resources) struct Totals {
+    sums: Vec<(String, Total)>,
+    places: HashMap<String, usize>,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Total {
@@ -33,8 +38,8 @@ struct Total {
 
 impl Totals {
     /// The total requests or limits of all containers: the maximum needed at any time, where init containers run one by
-    /// one alongside the sidecars before them. `list` is `requests` or `limits`.
-    pub(super) fn of_containers(spec: &Map, list: &str) -> Self {
+    /// one alongside the sidecars before them. `list` is `requests` or `limits`. Takes time in the number of amounts.
+    pub(in crate::resources) fn of_containers(spec: &Map, list: &str) -> Self {
         let mut running = Self::default();
         for container in spec.objects("containers") {
             running.add(container, list);
@@ -42,54 +47,63 @@ impl Totals {
         let mut sidecars = Self::default();
         let mut starting = Self::default();
         for container in spec.objects("initContainers") {
-            let mut needed = sidecars.clone();
-            needed.add(container, list);
+            // What only the sidecars need is never more than at the end, which `running` has.
+            for (name, value) in container.object("resources").object(list) {
+                let needed = sidecars.entry(name).plus(value);
+                starting.entry(name).raise_to(needed);
+            }
             if container.text("restartPolicy") == "Always" {
                 running.add(container, list);
-                sidecars = needed.clone();
+                sidecars.add(container, list);
             }
-            starting.raise_to(&needed);
         }
-        running.raise_to(&starting);
+        for (name, total) in &starting.sums {
+            running.entry(name).raise_to(*total);
+        }
         running
     }
 
     fn add(&mut self, container: &Map, list: &str) {
         for (name, value) in container.object("resources").object(list) {
-            let quantity = quantity(Some(value));
             let total = self.entry(name);
-            if total.thousandths == 0 {
-                total.is_binary = value.as_str().is_some_and(|text| text.ends_with('i'));
-            }
-            total.thousandths += i128::from(quantity.scaled(-3));
-        }
-    }
-
-    fn raise_to(&mut self, other: &Self) {
-        for (name, theirs) in &other.0 {
-            let ours = self.entry(name);
-            if theirs.thousandths > ours.thousandths {
-                *ours = *theirs;
-            }
+            *total = total.plus(value);
         }
     }
 
     fn entry(&mut self, name: &str) -> &mut Total {
-        let at = self.0.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            self.0.push((name.to_owned(), Total::default()));
-            self.0.len() - 1
-        });
+        let at = match self.places.get(name) {
+            Some(at) => *at,
+            None => {
+                self.places.insert(name.to_owned(), self.sums.len());
+                self.sums.push((name.to_owned(), Total::default()));
+                self.sums.len() - 1
+            }
+        };
         #[expect(clippy::indexing_slicing, reason = "the position was found or made in this list")]
-        &mut self.0[at].1
+        &mut self.sums[at].1
     }
 
     /// The sums by resource.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
-        self.0.iter().map(|(name, total)| (name.as_str(), total.quantity()))
+    pub(in crate::resources) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.sums.iter().map(|(name, total)| (name.as_str(), total.quantity()))
     }
 }
 
 impl Total {
+    fn plus(self, value: &Value) -> Self {
+        let is_binary = match self.thousandths {
+            0 => value.as_str().is_some_and(|text| text.ends_with('i')),
+            _ => self.is_binary,
+        };
+        Self { thousandths: self.thousandths + i128::from(quantity(Some(value)).scaled(-3)), is_binary }
+    }
+
+    fn raise_to(&mut self, other: Self) {
+        if other.thousandths > self.thousandths {
+            *self = other;
+        }
+    }
+
     fn quantity(self) -> Quantity {
         let text = match (self.thousandths % 1000, self.thousandths / 1000) {
             (0, whole) if self.is_binary => binary(whole),

@@ -19,7 +19,7 @@ const OLD_ANNOTATIONS: [&str; 4] = [
 ];
 
 /// The container lists of a spec, in Kubernetes' order.
-pub(super) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+pub(crate) const CONTAINER_LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 /// Applies the defaults of a pod. Idempotent.
 pub(super) fn default(pod: &mut Map) {

@@ -9,7 +9,7 @@ use crate::resource::{Action, CREATE_VERBS, Index, Resource, Selectable, Subreso
 use crate::schema::core::{BINDING, POD};
 
 pub mod admission;
-mod amount;
+pub(super) mod amount;
 mod claims;
 mod defaults;
 mod disruption;
@@ -31,6 +31,7 @@ mod tests;
 
 pub(super) use amount::same_optional as same_value;
 pub use claims::{UsedClaim, used_claims};
+pub(crate) use defaults::CONTAINER_LISTS;
 pub(super) use defaults::default_template;
 pub use disruption::{Stay, has_ended, mark_disrupted, mark_failed, mark_unready, stay};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};

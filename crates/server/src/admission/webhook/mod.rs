@@ -42,14 +42,13 @@ use self::phase::Phase;
 use self::question::{Facts, Question, are_alike, body};
 use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
 use super::plugin::Plugin;
+use super::remarks::Remarks;
 use crate::http::status::Status;
 use crate::http::turn::{self, TooManyOutside};
 use crate::match_conditions::Matched;
 use crate::registry::admission::AdmissionAttributes;
 use crate::registry::meta;
 
-/// The most warnings of webhooks that a request keeps. An answer shows fewer.
-const WARNINGS: usize = 1000;
 /// The fields of the metadata that a patch cannot change: what was authorized is what is done.
 const IDENTITY: [&str; 5] = ["name", "generateName", "namespace", "uid", "resourceVersion"];
 
@@ -78,14 +77,8 @@ impl Webhooks {
 /// The calls of webhooks for one request.
 pub(crate) struct Calls<'a> {
     webhooks: &'a Webhooks,
-    said: Mutex<Said>,
-}
-
-/// What webhooks have said about a request.
-#[derive(Default)]
-struct Said {
-    warnings: Vec<String>,
-    verdicts: Vec<Remembered>,
+    verdicts: Mutex<Vec<Remembered>>,
+    remarks: Remarks,
 }
 
 /// The last verdict of a webhook. When the server makes a write again, because of somebody else's, the webhook is asked again
@@ -141,16 +134,16 @@ fn is_exempt(resource: &Resource) -> bool {
 
 impl<'a> Calls<'a> {
     pub(crate) fn new(webhooks: &'a Webhooks) -> Self {
-        Self { webhooks, said: Mutex::default() }
+        Self { webhooks, verdicts: Mutex::default(), remarks: Remarks::default() }
     }
 
-    /// The warnings for the client, which it also gets with a refusal.
-    pub(crate) fn warnings(&self) -> Vec<String> {
-        std::mem::take(&mut self.said().warnings)
+    /// What has been said about the request so far.
+    pub(crate) fn remarks(&self) -> &Remarks {
+        &self.remarks
     }
 
-    fn said(&self) -> MutexGuard<'_, Said> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+    fn verdicts(&self) -> MutexGuard<'_, Vec<Remembered>> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks the mutating webhooks in their order, and applies their patches: in the first round all, in the second, which
@@ -256,9 +249,7 @@ impl<'a> Calls<'a> {
         let started = Instant::now();
         let (ended, answered) = match asked(invocation, attributes).await {
             Ok(reply) => {
-                let mut said = self.said();
-                let room = WARNINGS.saturating_sub(said.warnings.len());
-                said.warnings.extend(reply.warnings.into_iter().take(room));
+                self.remarks.warn(reply.warnings);
                 match reply.is_allowed {
                     true => (Ended::Allowed, Ok(Verdict::Allowed(reply.patch))),
                     false => {
@@ -289,8 +280,8 @@ impl<'a> Calls<'a> {
     }
 
     fn remembered(&self, invocation: &Invocation<'_>) -> Option<Verdict> {
-        let said = self.said();
-        let known = said.verdicts.iter().find(|known| Arc::ptr_eq(&known.hook, invocation.hook))?;
+        let verdicts = self.verdicts();
+        let known = verdicts.iter().find(|known| Arc::ptr_eq(&known.hook, invocation.hook))?;
         let is_same = known.uid == invocation.uid && are_alike(&known.rest, &invocation.rest);
         is_same.then(|| known.verdict.clone())
     }
@@ -298,9 +289,9 @@ impl<'a> Calls<'a> {
     fn remember(&self, invocation: &Invocation<'_>, verdict: Verdict) {
         let (hook, uid, rest) =
             (Arc::clone(invocation.hook), invocation.uid.to_owned(), invocation.rest.clone());
-        let mut said = self.said();
-        said.verdicts.retain(|known| !Arc::ptr_eq(&known.hook, &hook));
-        said.verdicts.push(Remembered { hook, uid, rest, verdict });
+        let mut verdicts = self.verdicts();
+        verdicts.retain(|known| !Arc::ptr_eq(&known.hook, &hook));
+        verdicts.push(Remembered { hook, uid, rest, verdict });
     }
 }
 

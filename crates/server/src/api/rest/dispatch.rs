@@ -15,6 +15,7 @@ use super::{
 };
 use crate::api::app::App;
 use crate::api::route::Action;
+use crate::audit::Trail;
 use crate::authz::{PartialPermit, Permit};
 use crate::http::negotiate::{self, Forms};
 use crate::http::query::Query;
@@ -73,6 +74,9 @@ pub(crate) async fn answer(
         Some(_) => Box::pin(missed(backend, known)).await?,
     };
     let outcome = if must_repeat { once(&request, endpoint, action, body).await } else { outcome };
+    if let Some(trail) = Trail::of(head) {
+        admission.annotations().into_iter().for_each(|(key, value)| trail.annotate(key, value));
+    }
     let warnings = warning::headers(admission.warnings());
     if warnings.is_empty() {
         return outcome;

@@ -1,0 +1,215 @@
+//! The standards that a namespace asks for, read from its labels.
+
+use std::fmt;
+
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
+use portcullis_apimachinery::quote::quoted;
+
+use crate::Map;
+use crate::fields::Members;
+
+const PREFIX: &str = "pod-security.kubernetes.io/";
+
+/// How strict a standard is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything is allowed.
+    Privileged,
+    /// Known ways to more privileges are forbidden.
+    Baseline,
+    /// What is known as good practice is required.
+    Restricted,
+}
+
+/// A version of Kubernetes, as whose checks the standard is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// `v1.` and this number.
+    Minor(u32),
+    /// The newest checks.
+    Latest,
+}
+
+/// A level in a version; prints as `baseline:v1.30`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standard {
+    /// How strict it is.
+    pub level: Level,
+    /// As of which version.
+    pub version: Version,
+}
+
+/// The standards of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// A pod that violates it is refused.
+    pub enforce: Standard,
+    /// A violation is noted in the audit log.
+    pub audit: Standard,
+    /// The client is warned of a violation.
+    pub warn: Standard,
+}
+
+impl Level {
+    /// The names, from the least strict.
+    const ALL: [(&'static str, Self); 3] =
+        [("privileged", Self::Privileged), ("baseline", Self::Baseline), ("restricted", Self::Restricted)];
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, level)| *level)
+    }
+
+    /// `baseline`, for example.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Privileged => "privileged",
+            Self::Baseline => "baseline",
+            Self::Restricted => "restricted",
+        }
+    }
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        if text == "latest" {
+            return Some(Self::Latest);
+        }
+        let number = text.strip_prefix("v1.")?;
+        let is_canonical =
+            number.bytes().all(|byte| byte.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
+        is_canonical.then(|| number.parse().ok().map(Self::Minor)).flatten()
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Minor(minor) => write!(f, "v1.{minor}"),
+            Self::Latest => f.write_str("latest"),
+        }
+    }
+}
+
+impl fmt::Display for Standard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.level.name(), self.version)
+    }
+}
+
+/// The standard of a namespace without labels.
+const NOTHING: Standard = Standard { level: Level::Privileged, version: Version::Latest };
+
+impl Default for Policy {
+    /// The policy of a namespace without labels.
+    fn default() -> Self {
+        Self { enforce: NOTHING, audit: NOTHING, warn: NOTHING }
+    }
+}
+
+impl Policy {
+    /// Reads the labels of a namespace, and what is wrong with them. A level to enforce that cannot be read counts as
+    /// `restricted`, one for the audit log or warnings as `privileged`; a version that cannot be read as the latest.
+    pub fn of(namespace: &Map) -> (Self, FieldErrors) {
+        let labels = namespace.metadata().object("labels");
+        let mut errors = FieldErrors::new();
+        let mut standard = |mode: &str, unread: Level| {
+            let mut standard = NOTHING;
+            if let Some(text) = label(labels, mode) {
+                standard.level = Level::parse(text).unwrap_or_else(|| {
+                    errors.push(invalid(mode, text, "must be one of privileged, baseline, restricted"));
+                    unread
+                });
+            }
+            let mode = format!("{mode}-version");
+            if let Some(text) = label(labels, &mode) {
+                standard.version = Version::parse(text).unwrap_or_else(|| {
+                    errors.push(invalid(&mode, text, r#"must be "latest" or "v1.x""#));
+                    Version::Latest
+                });
+            }
+            standard
+        };
+        let policy = Self {
+            enforce: standard("enforce", Level::Restricted),
+            audit: standard("audit", Level::Privileged),
+            warn: standard("warn", Level::Privileged),
+        };
+        (policy, errors)
+    }
+
+    /// Whether every pod passes without a word.
+    pub fn allows_everything(&self) -> bool {
+        [self.enforce, self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
+    }
+}
+
+fn label<'a>(labels: &'a Map, name: &str) -> Option<&'a str> {
+    labels.get(&format!("{PREFIX}{name}")).map(|value| value.as_str().unwrap_or_default())
+}
+
+fn invalid(name: &str, value: &str, detail: &str) -> FieldError {
+    FieldError::invalid(format!("metadata.labels[{PREFIX}{name}]"), quoted(value), detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(labels: serde_json::Value) -> (Policy, Vec<String>) {
+        let namespace = json!({"metadata": {"labels": labels}});
+        let (policy, mut errors) = Policy::of(namespace.as_object().unwrap());
+        (policy, errors.iter_mut().map(|error| error.field.clone()).collect())
+    }
+
+    #[test]
+    fn a_namespace_without_labels_takes_every_pod() {
+        let (policy, errors) = read(json!({"team": "a"}));
+        assert!(policy.allows_everything());
+        assert!(errors.is_empty());
+    }
+
+    #[test]
+    fn labels_name_a_level_and_a_version_for_each_mode() {
+        let (policy, errors) = read(json!({
+            "pod-security.kubernetes.io/enforce": "baseline",
+            "pod-security.kubernetes.io/enforce-version": "v1.30",
+            "pod-security.kubernetes.io/warn": "restricted",
+        }));
+        assert!(errors.is_empty());
+        assert_eq!(policy.enforce.to_string(), "baseline:v1.30");
+        assert_eq!(policy.warn.to_string(), "restricted:latest");
+        assert_eq!(policy.audit.to_string(), "privileged:latest");
+    }
+
+    #[test]
+    fn an_unreadable_level_is_restricted_where_it_is_enforced_and_nothing_elsewhere() {
+        for (mode, strict) in [("enforce", true), ("audit", false), ("warn", false)] {
+            let name = format!("pod-security.kubernetes.io/{mode}");
+            let (policy, errors) = read(json!({ name.clone(): "Baseline" }));
+            assert_eq!(errors, [format!("metadata.labels[{name}]")]);
+            assert_eq!(policy.enforce.level == Level::Restricted, strict, "{mode}");
+            assert_eq!(policy.allows_everything(), !strict, "{mode}");
+        }
+    }
+
+    #[test]
+    fn versions_are_written_in_one_way() {
+        for (text, version) in [
+            ("latest", Some(Version::Latest)),
+            ("v1.0", Some(Version::Minor(0))),
+            ("v1.36", Some(Version::Minor(36))),
+            ("v1.036", None),
+            ("v1.", None),
+            ("v1.-1", None),
+            ("v1.+1", None),
+            ("v2.0", None),
+            ("1.30", None),
+            ("v1.99999999999", None),
+        ] {
+            assert_eq!(Version::parse(text), version, "{text}");
+        }
+        assert!(Version::Minor(u32::MAX) < Version::Latest);
+    }
+}

@@ -1,0 +1,191 @@
+//! PodSecurity: refuses pods that violate the Pod Security Standard which the labels of their namespace enforce, and
+//! warns of violations and notes them in the audit log where the labels ask for that.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kinds::Map;
+use kinds::pod_security::{
+    Level, Pod, Policy, Standard, Violation, is_about_pods, is_significant, template, violations,
+};
+use kinds::resources::core::namespaces::NAMESPACES;
+use kinds::resources::pods::PODS;
+use portcullis_apimachinery::quote::quoted;
+use portcullis_store::{List, Store as _};
+use tokio::time::Instant;
+
+use super::plugin::Plugin;
+use super::remarks::Remarks;
+use crate::http::status::Status;
+use crate::registry::admission::{AdmissionAttributes, Operation};
+use crate::registry::{meta, storage};
+
+/// How many pods of a namespace are looked at when its labels change, and for how long.
+const PODS_LOOKED_AT: usize = 3000;
+const TIME_TO_LOOK: Duration = Duration::from_secs(1);
+/// After so many pods other requests get a turn.
+const IN_ONE_GO: usize = 32;
+
+const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
+const AUDITED: &str = "pod-security.kubernetes.io/audit-violations";
+const ERROR: &str = "pod-security.kubernetes.io/error";
+
+/// See the module.
+pub(super) static PLUGIN: Plugin = Plugin {
+    name: "PodSecurity",
+    handles,
+    validate: |attributes, _, remarks| Box::pin(validate(attributes, remarks)),
+    ..Plugin::NONE
+};
+
+/// Of the subresources of pods, those that change containers.
+fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
+    let resource = attributes.resource;
+    matches!(attributes.operation, Operation::Create | Operation::Update)
+        && match attributes.subresource {
+            "" => resource.is_namespace || is_about_pods(resource),
+            "ephemeralcontainers" | "resize" => *resource == PODS,
+            _ => false,
+        }
+}
+
+async fn validate(attributes: &AdmissionAttributes<'_>, remarks: &Remarks) -> Result<(), Status> {
+    let Some(object) = attributes.object.as_deref() else { return Ok(()) };
+    if attributes.resource.is_namespace {
+        return validate_namespace(attributes, object, remarks).await;
+    }
+    // NamespaceLifecycle refuses what is in no namespace, unless it is switched off. Then nothing is known to be allowed.
+    let namespace = attributes.stored(&NAMESPACES, "", attributes.namespace).await?;
+    let Some(namespace) = namespace else {
+        return Err(Status::no_object("", "namespaces", attributes.namespace));
+    };
+    let (policy, errors) = Policy::of(&namespace);
+    if policy.allows_everything() {
+        return Ok(());
+    }
+    if let Some(error) = errors.told().0.first() {
+        remarks.annotate(ERROR, format!("Failed to parse policy: {}", error.message()));
+    }
+    if *attributes.resource != PODS {
+        if let Some(pod) = template(attributes.resource, object) {
+            remark(policy, pod, remarks);
+        }
+        return Ok(());
+    }
+    if attributes.old.is_some_and(|old| !is_significant(object, old)) {
+        return Ok(());
+    }
+    let pod = Pod::of(object);
+    remarks.annotate(ENFORCED, policy.enforce.to_string());
+    let found = violations(policy.enforce, pod);
+    if found.is_empty() {
+        remark(policy, pod, remarks);
+        return Ok(());
+    }
+    audit(policy, pod, remarks);
+    let why = format!("violates PodSecurity {}: {}", quoted(&policy.enforce.to_string()), told(&found));
+    Err(attributes.forbidden(&why, Vec::new()))
+}
+
+/// Warns of what a pod violates, and notes it for the audit log.
+fn remark(policy: Policy, pod: Pod<'_>, remarks: &Remarks) {
+    audit(policy, pod, remarks);
+    let warned = violations(policy.warn, pod);
+    if !warned.is_empty() {
+        remarks.warn([would_violate(policy.warn, &warned)]);
+    }
+}
+
+fn audit(policy: Policy, pod: Pod<'_>, remarks: &Remarks) {
+    let audited = violations(policy.audit, pod);
+    if !audited.is_empty() {
+        remarks.annotate(AUDITED, would_violate(policy.audit, &audited));
+    }
+}
+
+fn would_violate(standard: Standard, found: &[Violation]) -> String {
+    format!("would violate PodSecurity {}: {}", quoted(&standard.to_string()), told(found))
+}
+
+fn told(found: &[Violation]) -> String {
+    found.iter().map(Violation::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// The labels must be readable, unless they were wrong before. The client is warned of pods that are there already and
+/// violate a stricter standard; they stay.
+async fn validate_namespace(
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &Map,
+    remarks: &Remarks,
+) -> Result<(), Status> {
+    let (policy, errors) = Policy::of(namespace);
+    let (old_policy, old_errors) = attributes.old.map(Policy::of).unwrap_or_default();
+    if !errors.told().0.is_empty() && errors.told().0 != old_errors.told().0 {
+        let resource = attributes.resource;
+        return Err(Status::invalid_object(resource.group, resource.kind, attributes.name, errors));
+    }
+    let (new, old) = (policy.enforce, old_policy.enforce);
+    let is_relaxed = new.version == old.version && new.level <= old.level;
+    if attributes.operation == Operation::Create || new.level == Level::Privileged || is_relaxed {
+        return Ok(());
+    }
+    let name = meta::text(namespace, "name");
+    remarks.warn(warnings_about_pods(attributes, name, new).await?);
+    Ok(())
+}
+
+/// The warnings about the pods of a namespace that violate a standard.
+async fn warnings_about_pods(
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &str,
+    standard: Standard,
+) -> Result<Vec<String>, Status> {
+    let started = Instant::now();
+    let list =
+        List { prefix: storage::prefix(&PODS, namespace).into(), limit: PODS_LOOKED_AT, ..List::default() };
+    let listing = attributes.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
+    // The reasons of pods that violate it, with the first of these pods and their number.
+    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
+    let mut looked_at = 0_usize;
+    for entry in &listing.entries {
+        if started.elapsed() > TIME_TO_LOOK {
+            break;
+        }
+        let pod = storage::decode(&entry.value)?;
+        let reasons: Vec<&str> =
+            violations(standard, Pod::of(&pod)).iter().map(|violation| violation.reason).collect();
+        if !reasons.is_empty() {
+            let first = || (meta::text(&pod, "name").to_owned(), 0);
+            let (_, count) = found.entry(reasons.join(", ")).or_insert_with(first);
+            *count = count.saturating_add(1);
+        }
+        looked_at = looked_at.saturating_add(1);
+        if looked_at % IN_ONE_GO == 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+    let all = listing.entries.len().saturating_add(listing.remaining);
+    let mut warnings = Vec::new();
+    if looked_at < all {
+        warnings.push(format!(
+            "new PodSecurity enforce level only checked against the first {looked_at} of {all} existing pods"
+        ));
+    }
+    if !found.is_empty() {
+        let (namespace, standard) = (quoted(namespace), quoted(&standard.to_string()));
+        warnings.push(format!(
+            "existing pods in namespace {namespace} violate the new PodSecurity enforce level {standard}"
+        ));
+    }
+    let mut of_pods: Vec<String> = found
+        .into_iter()
+        .map(|(reasons, (first, count))| match count {
+            1 => format!("{first}: {reasons}"),
+            2 => format!("{first} (and 1 other pod): {reasons}"),
+            count => format!("{first} (and {} other pods): {reasons}", count.saturating_sub(1)),
+        })
+        .collect();
+    of_pods.sort_unstable();
+    warnings.extend(of_pods);
+    Ok(warnings)
+}
