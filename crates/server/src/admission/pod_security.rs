@@ -160,7 +160,7 @@ async fn warnings_about_pods(
             *count = count.saturating_add(1);
         }
         looked_at = looked_at.saturating_add(1);
-        if looked_at % IN_ONE_GO == 0 {
+        if looked_at.is_multiple_of(IN_ONE_GO) {
             tokio::task::yield_now().await;
         }
     }
