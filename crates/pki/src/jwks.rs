@@ -94,8 +94,9 @@ impl KeySet {
             keys: Option<Vec<Value>>,
         }
         // The position alone: the text is not ours to show.
-        let set: Set = serde_json::from_slice(text)
-            .map_err(|error| KeySetError::Syntax(format!("line {}, column {}", error.line(), error.column())))?;
+        let set: Set = serde_json::from_slice(text).map_err(|error| {
+            KeySetError::Syntax(format!("line {}, column {}", error.line(), error.column()))
+        })?;
         let keys = set.keys.unwrap_or_default();
         if keys.len() > MAX_KEYS {
             return Err(KeySetError::TooMany(keys.len()));
@@ -133,8 +134,7 @@ impl IssuerKey {
         let material = match written.kty.as_str() {
             "RSA" => {
                 let (n, e) = (number(decoded(&written.n)?), number(decoded(&written.e)?));
-                let is_usable =
-                    RSA_BYTES.contains(&n.len()) && (1..=EXPONENT_BYTES).contains(&e.len());
+                let is_usable = RSA_BYTES.contains(&n.len()) && (1..=EXPONENT_BYTES).contains(&e.len());
                 is_usable.then_some(Material::Rsa { n, e })?
             }
             "EC" => {

@@ -79,7 +79,8 @@ struct IssuerLabels {
 
 impl IssuerMetrics {
     fn registered(registry: &mut Registry) -> Self {
-        let latency: Durations<IssuerLabels> = Durations::new_with_constructor(|| Timing::new(ISSUER_SECONDS));
+        let latency: Durations<IssuerLabels> =
+            Durations::new_with_constructor(|| Timing::new(ISSUER_SECONDS));
         registry.register(
             "apiserver_authentication_jwt_authenticator_latency_seconds",
             "Time to authenticate tokens of issuers, by result and issuer",

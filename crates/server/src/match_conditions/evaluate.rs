@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
@@ -14,6 +14,7 @@ use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
 use serde_json::Value as Json;
 
 use super::claims::functions;
+use super::parts::parts;
 use super::types::TYPE_NAMES;
 use super::{check, selection};
 
@@ -105,10 +106,7 @@ pub(super) fn check_selectors(expressions: &[String]) -> Vec<Result<(), String>>
 }
 
 /// Compiles expressions on a thread with enough stack.
-fn each<E: Sync, T: Send>(
-    expressions: &[E],
-    compile: fn(&E) -> Result<T, String>,
-) -> Vec<Result<T, String>> {
+fn each<E: Sync, T: Send>(expressions: &[E], compile: fn(&E) -> Result<T, String>) -> Vec<Result<T, String>> {
     let failed = |why: &str| expressions.iter().map(|_| Err(why.to_owned())).collect();
     if expressions.is_empty() {
         return Vec::new();
@@ -168,8 +166,7 @@ fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
 
 /// Returns the nesting depth of loops. A loop that builds a list, which it copies in each step, counts so often.
 fn nesting(expression: &IdedExpr, building: u32) -> u32 {
-    let deepest =
-        |parts: &[&IdedExpr]| parts.iter().map(|part| nesting(part, building)).max().unwrap_or(0);
+    let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| nesting(part, building)).max().unwrap_or(0);
     match &expression.expr {
         Expr::Comprehension(it) => {
             let own = if matches!(it.accu_init.expr, Expr::List(_)) { building } else { 1 };
@@ -200,29 +197,6 @@ fn splits(expression: &IdedExpr) -> bool {
 fn reads(expression: &IdedExpr, name: &str) -> bool {
     let own = matches!(&expression.expr, Expr::Ident(ident) if ident == name);
     own || parts(expression).into_iter().any(|part| reads(part, name))
-}
-
-/// Returns the direct subexpressions.
-pub(super) fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
-    match &expression.expr {
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::Comprehension(it) => {
-            vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
-        }
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Map(map) => entries(map.entries.iter().map(|entry| &entry.expr)),
-        Expr::Struct(object) => entries(object.entries.iter().map(|entry| &entry.expr)),
-        Expr::Select(select) => vec![&*select.operand],
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
-    }
-}
-
-fn entries<'e>(entries: impl Iterator<Item = &'e EntryExpr>) -> Vec<&'e IdedExpr> {
-    let both = |entry: &'e EntryExpr| match entry {
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-        EntryExpr::StructField(field) => vec![&field.value],
-    };
-    entries.flat_map(both).collect()
 }
 
 /// Evaluates conversions and regular expressions of literals at compile time, so that those that can only fail are
@@ -375,7 +349,9 @@ impl Request {
         let longest = if expression.splits { longest.max(self.bytes) } else { longest };
         let is_within = |depth: u32, most: usize| longest.checked_pow(depth).is_some_and(|n| n <= most);
         if !is_within(expression.rounds, self.steps.max(1)) || !is_within(expression.loops, COPIES) {
-            return Err("actual cost limit exceeded: the token has too many parts to be gone through".to_owned());
+            return Err(
+                "actual cost limit exceeded: the token has too many parts to be gone through".to_owned()
+            );
         }
         run(&expression.parsed, &self.context)
     }
@@ -413,9 +389,7 @@ impl Measured {
         match json {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
-            Json::Number(number) if self.has_doubles => {
-                Value::Float(number.as_f64().unwrap_or(f64::NAN))
-            }
+            Json::Number(number) if self.has_doubles => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             Json::Number(number) => {
                 let whole = number.as_i64().map(Value::Int).or_else(|| number.as_u64().map(Value::UInt));
                 whole.unwrap_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)))

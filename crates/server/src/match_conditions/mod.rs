@@ -19,6 +19,8 @@ mod macros;
 #[cfg(feature = "cel")]
 mod objects;
 #[cfg(feature = "cel")]
+mod parts;
+#[cfg(feature = "cel")]
 mod selection;
 #[cfg(feature = "cel")]
 mod types;

@@ -3,13 +3,15 @@
 //! DIVERGES: an issuer has at most 64 audiences, rules of a kind, and extra mappings. `egressSelectorType` is refused: this server
 //! has no egress selectors.
 
+use std::sync::Arc;
+
 use hashbrown::HashSet;
 use http::Uri;
 use portcullis_apimachinery::field_error::FieldError;
 use serde::Deserialize;
 
-use super::Issuer;
 use super::distributed::Distributed;
+use super::issuer::{Issuer, KeyPlace};
 use super::keys::{FETCH, Keys};
 use super::mapping::{Attribute, ClaimRule, EMAIL, EMAIL_VERIFIED, Mapping, Rule};
 use crate::authn::impersonation::is_domain_prefixed;
@@ -47,7 +49,7 @@ pub struct JwtEntry {
 /// Who issues the tokens, and for whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
-pub(super) struct IssuerEntry {
+struct IssuerEntry {
     url: String,
     #[serde(rename = "discoveryURL")]
     discovery_url: Option<String>,
@@ -105,13 +107,7 @@ struct ExtraEntry {
 }
 
 impl IssuerEntry {
-    /// The issuer's URL.
-    pub(super) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The accepted audiences.
-    pub(super) fn audiences(&self) -> &[String] {
+    fn audiences(&self) -> &[String] {
         self.audiences.as_deref().unwrap_or_default()
     }
 
@@ -119,10 +115,12 @@ impl IssuerEntry {
         self.discovery_url.as_deref().filter(|url| !url.is_empty())
     }
 
-    /// Whether the keys of both are in the same place.
-    pub(super) fn has_same_keys(&self, other: &Self) -> bool {
-        (&self.url, self.discovery(), &self.certificate_authority)
-            == (&other.url, other.discovery(), &other.certificate_authority)
+    fn place(&self) -> KeyPlace {
+        KeyPlace {
+            url: self.url.clone(),
+            discovery: self.discovery().map(str::to_owned),
+            authorities: self.certificate_authority.clone(),
+        }
     }
 }
 
@@ -147,7 +145,13 @@ pub fn validate(entries: &[JwtEntry], settings: &IssuerSettings) -> Result<Vec<I
                 Some(Attribute::Claim { name, .. }) => Some(Distributed::new(name.clone())),
                 _ => None,
             };
-            Some(Issuer { entry: entry.issuer.clone(), keys: keys?, mapping: mapping?, distributed })
+            Some(Issuer {
+                place: entry.issuer.place(),
+                audiences: entry.issuer.audiences().to_vec(),
+                keys: keys?,
+                mapping: mapping?,
+                distributed,
+            })
         })
         .collect();
     if faults.0.is_empty() { Ok(issuers) } else { Err(faults.0) }
@@ -204,12 +208,7 @@ impl Faults {
 }
 
 impl IssuerEntry {
-    fn validate<'e>(
-        &'e self,
-        path: &str,
-        seen: &mut Seen<'e>,
-        faults: &mut Faults,
-    ) -> Option<std::sync::Arc<Keys>> {
+    fn validate<'e>(&'e self, path: &str, seen: &mut Seen<'e>, faults: &mut Faults) -> Option<Arc<Keys>> {
         let of = |field: &str| format!("{path}.{field}");
         self.check_url(&of("url"), seen, faults);
         self.check_audiences(path, faults);
@@ -241,7 +240,11 @@ impl IssuerEntry {
             return faults.required(path, "URL is required");
         }
         if seen.settings.service_account_issuers.contains(&self.url) {
-            faults.invalid(path, &self.url, "URL must not overlap with disallowed issuers: service accounts have it");
+            faults.invalid(
+                path,
+                &self.url,
+                "URL must not overlap with disallowed issuers: service accounts have it",
+            );
         }
         if !seen.urls.insert(&self.url) {
             faults.duplicate(path, &self.url);
@@ -268,7 +271,9 @@ impl IssuerEntry {
         let at = format!("{path}.audienceMatchPolicy");
         match (policy, audiences.len()) {
             ("MatchAny", _) | ("", 0 | 1) => {}
-            ("", _) => faults.invalid(&at, policy, "audienceMatchPolicy must be MatchAny for multiple audiences"),
+            ("", _) => {
+                faults.invalid(&at, policy, "audienceMatchPolicy must be MatchAny for multiple audiences")
+            }
             _ => faults.invalid(&at, policy, "audienceMatchPolicy must be empty or MatchAny"),
         }
     }
@@ -360,10 +365,7 @@ impl JwtEntry {
             username: username?.taken(&mut compiled)?,
             groups: groups.and_then(|groups| groups.taken(&mut compiled)),
             uid: uid.and_then(|uid| uid.taken(&mut compiled)),
-            extra: extra
-                .into_iter()
-                .filter_map(|(key, place)| Some((key, compiled.take(place)?)))
-                .collect(),
+            extra: extra.into_iter().filter_map(|(key, place)| Some((key, compiled.take(place)?))).collect(),
             claim_rules: rules
                 .into_iter()
                 .filter_map(|planned| match planned {
@@ -461,7 +463,11 @@ impl JwtEntry {
             if key.is_empty() {
                 faults.required(&at_key, "");
             } else if !is_domain_prefixed(key) {
-                faults.invalid(&at_key, key, "must be a lower-case domain-prefixed path, such as example.org/foo");
+                faults.invalid(
+                    &at_key,
+                    key,
+                    "must be a lower-case domain-prefixed path, such as example.org/foo",
+                );
             } else if RESERVED.iter().any(is_reserved) {
                 faults.invalid(&at_key, key, "k8s.io, kubernetes.io and their subdomains are reserved");
             } else if !seen.insert(key) {

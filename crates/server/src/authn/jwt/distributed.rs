@@ -119,9 +119,9 @@ impl Distributed {
             keys.fetcher().get(&url, source.access_token.as_deref()).await
         });
         let fetched = timeout(FETCH, fetch).await;
-        let text = fetched.map_err(|_| "no answer in time".to_owned()).and_then(|fetched| {
-            fetched.unwrap_or_else(|_| Err("the fetch has failed".to_owned()))
-        });
+        let text = fetched
+            .map_err(|_| "no answer in time".to_owned())
+            .and_then(|fetched| fetched.unwrap_or_else(|_| Err("the fetch has failed".to_owned())));
         text.map(|text| text.to_vec()).map_err(|error| {
             tracing::warn!(error, "a distributed claim cannot be fetched");
             TokenError::Refused("oidc: distributed claim: it cannot be fetched".to_owned())

@@ -159,9 +159,9 @@ impl Keys {
             return Err(wrong(format!("it is of another issuer, {:?}", shortened(&document.issuer))));
         }
         let location: Option<Uri> = document.jwks_uri.parse().ok();
-        location.filter(|uri| uri.scheme_str() == Some("https")).ok_or_else(|| {
-            wrong(format!("jwks_uri {:?} is no https:// URL", shortened(&document.jwks_uri)))
-        })
+        location
+            .filter(|uri| uri.scheme_str() == Some("https"))
+            .ok_or_else(|| wrong(format!("jwks_uri {:?} is no https:// URL", shortened(&document.jwks_uri))))
     }
 }
 

@@ -119,7 +119,9 @@ impl Mapping {
 fn refuse_system_names(user: &User) -> Result<(), String> {
     let is_reserved = |name: &str| name.starts_with(SYSTEM);
     if is_reserved(&user.name) {
-        return Err("the user name begins with \"system:\", which --jwt-allow-system-names would accept".to_owned());
+        return Err(
+            "the user name begins with \"system:\", which --jwt-allow-system-names would accept".to_owned()
+        );
     }
     if user.groups.iter().any(|group| is_reserved(group)) {
         return Err("a group begins with \"system:\", which --jwt-allow-system-names would accept".to_owned());
@@ -211,7 +213,9 @@ impl Claims<'_> {
             Outcome::Text(text) => vec![text],
             Outcome::Texts(texts) => texts,
             Outcome::Bool(_) | Outcome::Other => {
-                return Err(format!("the expression for {what} does not return a string or a list of strings"));
+                return Err(format!(
+                    "the expression for {what} does not return a string or a list of strings"
+                ));
             }
         };
         texts.retain(|text| !text.is_empty());

@@ -8,6 +8,7 @@
 
 pub mod configuration;
 mod distributed;
+mod issuer;
 mod keys;
 mod mapping;
 mod standard;
@@ -20,48 +21,10 @@ use hashbrown::HashMap;
 use pki::jwt::UnverifiedToken;
 use policy::User;
 
-use self::configuration::IssuerEntry;
-use self::distributed::Distributed;
-use self::keys::Keys;
-use self::mapping::Mapping;
+pub use self::issuer::Issuer;
 use super::metrics::IssuerMetrics;
 use super::token_error::TokenError;
 use crate::http::account::Account;
-
-/// An issuer, as the configuration describes it.
-pub struct Issuer {
-    entry: IssuerEntry,
-    keys: Arc<Keys>,
-    mapping: Mapping,
-    /// Where the groups of a token may be.
-    distributed: Option<Distributed>,
-}
-
-impl Issuer {
-    /// Its URL.
-    pub fn url(&self) -> &str {
-        self.entry.url()
-    }
-
-    async fn user(
-        &self,
-        token: &UnverifiedToken<'_>,
-        account: Account,
-        now: SystemTime,
-    ) -> Result<User, TokenError> {
-        let verified = self.keys.verify(token, account).await?;
-        let mut claims = verified.claims()?;
-        let refused = |why: &str| TokenError::Refused(format!("oidc: {why}"));
-        standard::check(&claims, self.entry.audiences(), now).map_err(refused)?;
-        if let Some(distributed) = &self.distributed
-            && let Some(source) = distributed.source(&claims)
-        {
-            let value = distributed.resolve(source, &self.keys, self.entry.audiences(), account, now).await?;
-            claims.insert(distributed.claim().to_owned(), value);
-        }
-        self.mapping.user(&claims).map_err(|why| refused(&why))
-    }
-}
 
 /// The issuers in force, by URL.
 pub(super) struct Issuers {
@@ -80,10 +43,7 @@ impl Issuers {
         let mut table = HashMap::with_capacity(issuers.len());
         for mut issuer in issuers {
             let url = issuer.url().to_owned();
-            match known.get(&url) {
-                Some(old) if old.entry.has_same_keys(&issuer.entry) => issuer.keys = Arc::clone(&old.keys),
-                _ => issuer.keys.start(),
-            }
+            issuer.begin(known.get(&url).map(|old| &**old));
             table.insert(url, Arc::new(issuer));
         }
         self.table.store(Arc::new(table));

@@ -128,7 +128,8 @@ mod tests {
         for aud in [json!("app"), json!(["x", "app"])] {
             assert_eq!(of(json!({"aud": aud})), Ok(()), "{aud}");
         }
-        for aud in [json!("app2"), json!(""), json!(null), json!([]), json!(["app", 5]), json!(5), json!({})] {
+        for aud in [json!("app2"), json!(""), json!(null), json!([]), json!(["app", 5]), json!(5), json!({})]
+        {
             assert!(of(json!({"aud": aud})).is_err(), "{aud}");
         }
     }

@@ -10,8 +10,8 @@ use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
-use super::Outcome;
-use crate::match_conditions::evaluate::parts;
+use super::outcome::Outcome;
+use crate::match_conditions::parts::parts;
 use crate::match_conditions::selection::OPTIONAL_FIELD;
 
 /// Stands for `claims` where it is more than the operand of a field. No expression can call it by itself, nor the others here.
@@ -32,8 +32,27 @@ const ESCAPES: [(&str, &str); 4] =
 
 /// Words that are no names of CEL.
 const WORDS: [&str; 21] = [
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
-    "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
 ];
 
 fn call(name: &str, args: Vec<IdedExpr>) -> Expr {
@@ -142,9 +161,7 @@ pub(super) fn escaped(name: &str) -> Option<String> {
 /// Whether an expression reads a claim of this name.
 pub(super) fn reads_claim(expression: &IdedExpr, name: &str) -> bool {
     let is_claims = |operand: &IdedExpr| matches!(&operand.expr, Expr::Ident(ident) if ident == "claims");
-    let is_name = |field: &IdedExpr| {
-        matches!(&field.expr, Expr::Literal(LiteralValue::String(text)) if text.inner() == name)
-    };
+    let is_name = |field: &IdedExpr| matches!(&field.expr, Expr::Literal(LiteralValue::String(text)) if text.inner() == name);
     let own = match &expression.expr {
         Expr::Select(select) => select.field == name && is_claims(&select.operand),
         Expr::Call(call) => match (call.func_name.as_str(), call.args.as_slice()) {

@@ -5,6 +5,9 @@
 
 #[cfg(feature = "cel")]
 pub(super) mod functions;
+mod outcome;
+
+pub use self::outcome::Outcome;
 
 use policy::User;
 use serde_json::{Map, Value};
@@ -28,21 +31,6 @@ pub enum Purpose {
 pub struct Expression {
     #[cfg(feature = "cel")]
     compiled: evaluate::Expression,
-}
-
-/// The value of an expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// `null`.
-    Null,
-    /// A boolean.
-    Bool(bool),
-    /// A string.
-    Text(String),
-    /// A list of strings.
-    Texts(Vec<String>),
-    /// Anything else, which nothing of a user can be.
-    Other,
 }
 
 /// What expressions are evaluated for: the claims of a token, or its user.
