@@ -29,7 +29,7 @@ const STEPS: usize = 250_000;
 /// The most bytes of an object that an expression about a write may go through, in all iterations together. DIVERGES:
 /// Kubernetes computes a cost instead; here a loop over a large object is an error.
 const WRITE_WORK: usize = 1 << 28;
-/// The most values that the loops of an expression about a token may copy.
+/// The most values that the loops of an expression about a token may copy. DIVERGES: Kubernetes computes a cost instead.
 const COPIES: usize = 1 << 24;
 /// The maximum size of a request.
 const REQUEST_BYTES: usize = 256 << 10;
