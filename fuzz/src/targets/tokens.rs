@@ -15,7 +15,7 @@ use portcullis_testkit::recorded;
 pub(super) const TOKEN: &[&str] =
     &["eyJhbGciOiJub25lIn0", "eyJhbGciOiJIUzI1NiJ9", ".", "..", "AA", "=", "-_", "+/", "e30"];
 
-pub(super) const KEYS: &[&str] = &[
+pub(super) const KEY_SET: &[&str] = &[
     r#"{"keys":["#,
     r#"{"kty":"RSA","n":"","e":"AQAB"}"#,
     r#"{"kty":"EC","crv":"P-256","x":"","y":""}"#,
