@@ -8,13 +8,15 @@ use clap::{ArgAction, Args};
 use portcullis_pki::KeyPair;
 use portcullis_pki::jwt::{PublicKey, SigningKey};
 use portcullis_policy::review::ReviewVersion;
+use portcullis_server::authn::AuthenticationConfig;
 use portcullis_server::authn::anonymous::Anonymous;
+use portcullis_server::authn::configuration::AuthenticationFile;
+use portcullis_server::authn::jwt::configuration::IssuerSettings;
 use portcullis_server::authn::reload::AuthorityFiles;
 use portcullis_server::authn::request_header::{Headers, RequestHeader};
 use portcullis_server::authn::service_account::{DEFAULT_ISSUER, Issuer};
 use portcullis_server::authn::token_file::TokenFile;
 use portcullis_server::authn::token_webhook::{TokenWebhook, TokenWebhookConfig};
-use portcullis_server::authn::{AuthenticationConfig, configuration};
 use portcullis_server::remote::kubeconfig;
 
 use crate::failure::Failure;
@@ -22,6 +24,9 @@ use crate::limit_flags;
 
 /// The range of `--service-account-max-token-expiration`, in seconds (AN-92).
 const MAX_EXPIRATION: std::ops::RangeInclusive<i64> = 3600..=1 << 32;
+
+/// The flag of the configuration file.
+const CONFIG: &str = "--authentication-config";
 
 /// See the module.
 #[derive(Args, Clone, Debug)]
@@ -32,10 +37,14 @@ pub struct AuthenticationFlags {
     #[arg(long, value_name = "BOOL", action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     anonymous_auth: Option<bool>,
 
-    /// A file of kind AuthenticationConfiguration with the paths on which requests without credentials are allowed.
-    /// Read at startup
+    /// A file of kind AuthenticationConfiguration with the issuers whose tokens are accepted, and the paths on which requests
+    /// without credentials are allowed. Issuers are reloaded when it changes
     #[arg(long, value_name = "FILE")]
     authentication_config: Option<PathBuf>,
+
+    /// Accept user names and groups that begin with system: from tokens of the issuers in --authentication-config
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
+    jwt_allow_system_names: bool,
 
     /// Client certificate authorities in PEM, in addition to the one in the data directory. Reloaded when it changes
     #[arg(long, value_name = "FILE")]
@@ -133,12 +142,15 @@ impl AuthenticationFlags {
                 bundle.map(|bundle| self.front_proxy(bundle)).transpose()?
             }
         };
+        let issuer = self.issuer()?;
+        let file = self.file(&issuer)?;
         Ok(AuthenticationConfig {
-            anonymous: self.anonymous()?,
+            anonymous: self.anonymous(file.as_ref())?,
+            file,
             authorities,
             front_proxy,
             bootstrap_tokens: self.enable_bootstrap_token_auth,
-            issuer: self.issuer()?,
+            issuer,
             signing_key: self.signing_key()?,
             keys: self.keys()?,
             tokens: self.token_auth_file.as_deref().map(tokens).transpose()?.unwrap_or_default(),
@@ -158,24 +170,27 @@ impl AuthenticationFlags {
         TokenWebhook::new(config, connection).map(Some).map_err(|e| of(FLAG, e))
     }
 
+    /// AN-112
+    fn file(&self, issuer: &Issuer) -> Result<Option<AuthenticationFile>, Failure> {
+        let Some(path) = &self.authentication_config else { return Ok(None) };
+        let settings = IssuerSettings {
+            service_account_issuers: issuer.issuers.clone(),
+            allows_system_names: self.jwt_allow_system_names,
+        };
+        let file = AuthenticationFile::load(path, settings);
+        file.map(Some).map_err(|error| Failure::input(format_args!("{CONFIG} {}: {error}", path.display())))
+    }
+
     /// AN-110 to AN-113. `--anonymous-auth=true` is the default and names nothing (AN-111).
-    fn anonymous(&self) -> Result<Option<Anonymous>, Failure> {
-        if let Some(path) = &self.authentication_config {
-            const FLAG: &str = "--authentication-config";
-            let text = fs::read_to_string(path).map_err(|error| {
-                Failure::input(format_args!("cannot read {FLAG} {}: {error}", path.display()))
-            })?;
-            let stanza = configuration::read(&text)
-                .map_err(|error| Failure::input(format_args!("{FLAG} {}: {error}", path.display())))?;
-            match (stanza, self.anonymous_auth) {
-                (Some(_), Some(_)) => {
-                    return Err(Failure::input(format_args!(
-                        "--anonymous-auth and field anonymous of {FLAG} are mutually exclusive: use one of them"
-                    )));
-                }
-                (Some(anonymous), None) => return Ok(Some(anonymous)),
-                (None, _) => {}
+    fn anonymous(&self, file: Option<&AuthenticationFile>) -> Result<Option<Anonymous>, Failure> {
+        match (file.and_then(AuthenticationFile::anonymous), self.anonymous_auth) {
+            (Some(_), Some(_)) => {
+                return Err(Failure::input(format_args!(
+                    "--anonymous-auth and field anonymous of {CONFIG} are mutually exclusive: use one of them"
+                )));
             }
+            (Some(anonymous), None) => return Ok(Some(anonymous.clone())),
+            (None, _) => {}
         }
         Ok(if self.anonymous_auth == Some(false) { Some(Anonymous::Nowhere) } else { None })
     }

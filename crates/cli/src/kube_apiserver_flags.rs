@@ -53,7 +53,7 @@ const fn switch(name: &'static str) -> Flag {
     Flag { name, is_switch: true, effect: Effect::None }
 }
 
-const NO_OIDC: &str = "tokens of OIDC issuers are not accepted here";
+const NO_OIDC: &str = "name OIDC issuers in field jwt of --authentication-config";
 
 const FLAGS: &[Flag] = &[
     value("admission-control")

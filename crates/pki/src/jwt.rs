@@ -1,7 +1,8 @@
 //! JSON Web Tokens: signing and verifying. The only module that uses the token library.
 //!
 //! This module never interprets claims, and never looks at the time. It never trusts the algorithm that a token names: each
-//! key has one algorithm, and a token that names another one is refused (AN-71).
+//! key of service accounts has one algorithm, and a token that names another one is refused (AN-71). Those of other issuers are
+//! in [`jwks`](crate::jwks).
 
 use std::fmt;
 
@@ -9,8 +10,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
 use rustls_pki_types::PrivateKeyDer;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use x509_cert::Certificate;
 use x509_cert::der::asn1::UintRef;
 use x509_cert::der::oid::db::rfc5912::{ID_EC_PUBLIC_KEY, RSA_ENCRYPTION, SECP_256_R_1, SECP_384_R_1};
@@ -19,6 +20,7 @@ use x509_cert::spki::SubjectPublicKeyInfoRef;
 
 use crate::der::only;
 use crate::hash::sha256;
+use crate::jwks::{Head, KeySet, Verdict};
 use crate::key::{KeyError, KeyPair};
 use crate::pem;
 
@@ -49,6 +51,9 @@ pub enum SignatureError {
     /// No key verifies the signature.
     #[error("invalid signature")]
     Signature,
+    /// The token is signed in a way that is not accepted.
+    #[error("the token is signed with an algorithm that is not accepted, or not signed")]
+    Algorithm,
 }
 
 /// Claims that cannot be read: which one is missing or has another type.
@@ -259,10 +264,6 @@ impl<'t> UnverifiedToken<'t> {
     /// Splits a token (AN-70) into its three parts, of which the second is a JSON object with an issuer. `None` for anything
     /// else.
     pub fn read(token: &'t [u8]) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Issued {
-            iss: String,
-        }
         let text = std::str::from_utf8(token).ok()?;
         let (message, signature) = text.rsplit_once('.')?;
         let (head, payload) = message.split_once('.')?;
@@ -270,13 +271,38 @@ impl<'t> UnverifiedToken<'t> {
             return None;
         }
         let payload = URL_SAFE_NO_PAD.decode(payload).ok()?;
-        let Issued { iss: issuer } = serde_json::from_slice(&payload).ok()?;
+        let LastIssuer(issuer) = serde_json::from_slice(&payload).ok()?;
         Some(Self { issuer, payload, message: message.as_bytes(), signature })
     }
 
     /// The claimed issuer. Only good for choosing the verifier.
     pub fn issuer(&self) -> &str {
         &self.issuer
+    }
+
+    /// What the token claims about itself, before its signature is verified. Only good for refusing it early.
+    ///
+    /// # Errors
+    /// A claim is missing or has another type.
+    pub fn unverified<C: DeserializeOwned>(&self) -> Result<C, ClaimsError> {
+        claims(&self.payload)
+    }
+
+    /// Verifies the signature with the keys of another issuer.
+    ///
+    /// # Errors
+    /// No key verifies it. [`SignatureError::Algorithm`]: no other key will, either.
+    pub fn verify_by(&self, keys: &KeySet) -> Result<VerifiedToken, SignatureError> {
+        let head = self.message.split(|byte| *byte == b'.').next().and_then(Head::read);
+        let head = head.ok_or(SignatureError::Algorithm)?;
+        let signature = URL_SAFE_NO_PAD.decode(self.signature).map_err(|_| SignatureError::Algorithm)?;
+        match keys.verify(&head, self.message, &signature) {
+            Verdict::Signed => {
+                Ok(VerifiedToken { issuer: self.issuer.clone(), payload: self.payload.clone() })
+            }
+            Verdict::NotSigned => Err(SignatureError::Signature),
+            Verdict::NoKey => Err(SignatureError::NoKey),
+        }
     }
 
     /// Verifies the signature (AN-71) with the key that the token names, or with every key if it names none.
@@ -303,7 +329,7 @@ impl<'t> UnverifiedToken<'t> {
     }
 }
 
-/// The claims of a verified token. Only [`UnverifiedToken::verify`] creates one.
+/// The claims of a verified token. Only [`UnverifiedToken::verify`] and [`UnverifiedToken::verify_by`] create one.
 pub struct VerifiedToken {
     issuer: String,
     payload: Vec<u8>,
@@ -320,8 +346,47 @@ impl VerifiedToken {
     /// # Errors
     /// A claim is missing or has another type.
     pub fn claims<C: DeserializeOwned>(&self) -> Result<C, ClaimsError> {
-        // The library's text may show a value: only the position is kept.
-        serde_json::from_slice(&self.payload).map_err(|error| ClaimsError(place(&error)))
+        claims(&self.payload)
+    }
+}
+
+fn claims<C: DeserializeOwned>(payload: &[u8]) -> Result<C, ClaimsError> {
+    // The library's text may show a value: only the position is kept.
+    serde_json::from_slice(payload).map_err(|error| ClaimsError(place(&error)))
+}
+
+/// The claim `iss`; the last one of several, as everywhere in Kubernetes.
+struct LastIssuer(String);
+
+impl<'de> Deserialize<'de> for LastIssuer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = LastIssuer;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("claims with an issuer")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<LastIssuer, A::Error> {
+                let mut issuer = None;
+                while let Some(name) = members.next_key::<Name>()? {
+                    match name {
+                        Name::Iss => issuer = Some(members.next_value()?),
+                        Name::Other => drop(members.next_value::<IgnoredAny>()?),
+                    }
+                }
+                issuer.map(LastIssuer).ok_or_else(|| A::Error::missing_field("iss"))
+            }
+        }
+        #[derive(Deserialize)]
+        #[serde(field_identifier, rename_all = "lowercase")]
+        enum Name {
+            Iss,
+            #[serde(other)]
+            Other,
+        }
+        deserializer.deserialize_map(Members)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod evidence;
 mod hash;
 mod issue;
 pub mod issued;
+pub mod jwks;
 pub mod jwt;
 pub mod key;
 pub mod name;

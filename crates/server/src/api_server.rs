@@ -486,7 +486,8 @@ impl ApiServer {
             let allows_all =
                 config.engine.modes.contains(&Mode::AlwaysAllow) && !config.authorization.is_file();
             let metrics = config.metrics.authentication.clone();
-            let (authentication, authorities) =
+            let authentication_metrics = metrics.file.clone();
+            let (authentication, authorities, authentication_file) =
                 config.authentication.open(&bootstrap, &backend, bootstrappers, metrics, allows_all)?;
             let authentication = Arc::new(authentication);
             let (authorization, reloader) = config
@@ -583,6 +584,9 @@ impl ApiServer {
             });
             let kubeconfig = bootstrap.write_kubeconfig(address.port())?;
             reloading.spawn(authorities.follow(Arc::clone(app.authentication())));
+            if let Some(file) = authentication_file {
+                reloading.spawn(file.follow(Arc::clone(app.authentication()), authentication_metrics));
+            }
             let identity = config.identity;
             entrance.open(Arc::clone(&app));
             Ok::<_, StartError>((app, controllers, identity, kubeconfig, leaving, seeded))

@@ -97,6 +97,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "bootstrap-bundle", dictionary: bootstrap::BUNDLE, run: bootstrap::bundle },
     Target { name: "tpm-responses", dictionary: tpm::RESPONSE, run: tpm::responses },
     Target { name: "token", dictionary: tokens::TOKEN, run: tokens::token },
+    Target { name: "issuer-token", dictionary: tokens::TOKEN, run: tokens::issuer_token },
+    Target { name: "issuer-keys", dictionary: tokens::KEY_SET, run: tokens::issuer_keys },
     Target { name: "token-key", dictionary: certificates::PEM, run: tokens::token_key },
     Target {
         name: "authentication-configuration",

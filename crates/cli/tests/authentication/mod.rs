@@ -8,4 +8,5 @@
     reason = "tests"
 )]
 
+mod jwt;
 mod token_webhook;

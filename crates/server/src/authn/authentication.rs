@@ -18,6 +18,7 @@ use super::bearer;
 use super::caller::Caller;
 use super::certificate::Peer;
 use super::error::{Failure, Unauthorized};
+use super::jwt::Issuer;
 use super::metrics::AuthenticationMetrics;
 use super::request_header::RequestHeader;
 use super::service_account::ServiceAccounts;
@@ -35,7 +36,7 @@ pub struct Authentication {
     /// The CAs of control-plane bootstrap credentials (NB-16).
     pub(super) bootstrappers: Arc<BootstrapAuthorities>,
     pub(super) clients: ArcSwap<CaBundle>,
-    /// Notified when the CAs of clients or front proxies change.
+    /// Notified when the CAs of clients or front proxies, or the issuers of tokens change.
     pub(super) trust: watch::Sender<()>,
     pub(super) front_proxy: Option<RequestHeader>,
     pub(super) metrics: AuthenticationMetrics,
@@ -67,6 +68,12 @@ impl Authentication {
             front_proxy.replace_authorities(authorities);
             self.trust.send_replace(());
         }
+    }
+
+    /// Accepts tokens of these issuers alone (AN-115).
+    pub(super) fn replace_issuers(&self, issuers: Vec<Issuer>) {
+        self.tokens.issuers.replace(issuers);
+        self.trust.send_replace(());
     }
 
     /// Returns receivers that are notified when the trusted authorities change: then a certificate may be valid no longer.

@@ -11,6 +11,8 @@ use super::anonymous::Anonymous;
 use super::authentication::Authentication;
 use super::bootstrap_token::BootstrapTokens;
 use super::caller::join_authenticated;
+use super::configuration::AuthenticationFile;
+use super::jwt::Issuers;
 use super::metrics::AuthenticationMetrics;
 use super::reload::AuthorityFiles;
 use super::request_header::RequestHeader;
@@ -44,6 +46,8 @@ pub struct AuthenticationConfig {
     pub signing_key: Option<SigningKey>,
     /// Additional keys that verify service account tokens.
     pub keys: Vec<PublicKey>,
+    /// The file with the issuers of other tokens (AN-10).
+    pub file: Option<AuthenticationFile>,
     /// The webhook that is asked about all other tokens (AN-56).
     pub webhook: Option<TokenWebhook>,
 }
@@ -59,6 +63,7 @@ impl Default for AuthenticationConfig {
             issuer: Issuer::default(),
             signing_key: None,
             keys: Vec::new(),
+            file: None,
             webhook: None,
         }
     }
@@ -85,7 +90,8 @@ pub enum AuthenticationError {
 }
 
 impl AuthenticationConfig {
-    /// Creates the authentication over the objects of a store, and returns it with the files to watch. With `allows_all`
+    /// Creates the authentication over the objects of a store, and returns it with the files to watch. Must be called in a
+    /// runtime: the keys of issuers are fetched from now on. With `allows_all`
     /// the modes of authorization allow everything.
     ///
     /// # Errors
@@ -97,7 +103,7 @@ impl AuthenticationConfig {
         bootstrappers: Arc<BootstrapAuthorities>,
         metrics: AuthenticationMetrics,
         allows_all: bool,
-    ) -> Result<(Authentication, AuthorityFiles), AuthenticationError> {
+    ) -> Result<(Authentication, AuthorityFiles, Option<AuthenticationFile>), AuthenticationError> {
         let authorities = self.authorities.with_own(bootstrap.authority_pem());
         let is_any_proxy = self.front_proxy.as_ref().is_some_and(RequestHeader::allows_any_name);
         if is_any_proxy && authorities.share_one() {
@@ -114,6 +120,11 @@ impl AuthenticationConfig {
             self.issuer,
             metrics.tokens.clone(),
         );
+        let issuers = Issuers::new(metrics.issuers.clone());
+        let mut file = self.file;
+        if let Some(file) = &mut file {
+            issuers.replace(file.take_issuers());
+        }
         let authentication = Authentication {
             backend: Arc::clone(backend),
             anonymous: anonymous(self.anonymous, allows_all),
@@ -126,10 +137,11 @@ impl AuthenticationConfig {
                 file: self.tokens.map(join_authenticated),
                 accounts: Arc::new(accounts),
                 bootstrap: self.bootstrap_tokens.then(|| BootstrapTokens::new(Arc::clone(backend))),
+                issuers,
                 webhook: self.webhook,
             },
         };
-        Ok((authentication, authorities))
+        Ok((authentication, authorities, file))
     }
 }
 

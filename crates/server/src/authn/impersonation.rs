@@ -388,7 +388,8 @@ impl<A: Authorizer> Identity<'_, A> {
     }
 }
 
-fn is_domain_prefixed(key: &str) -> bool {
+/// Whether a key of extra is a lower-case domain-prefixed path.
+pub(super) fn is_domain_prefixed(key: &str) -> bool {
     let is_lower = !key.contains(|c: char| c.is_uppercase());
     is_lower && key.split_once('/').is_some_and(|(domain, path)| is_dns_subdomain(domain) && !path.is_empty())
 }

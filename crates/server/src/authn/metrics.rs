@@ -1,4 +1,4 @@
-//! The metrics of authentication (AN-160, AN-161) and of service account tokens (AN-78, AN-89).
+//! The metrics of authentication (AN-160, AN-161), of tokens of issuers, and of service account tokens (AN-78, AN-89).
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::caller::Caller;
 use super::certificate::Peer;
 use super::error::Unauthorized;
-use crate::metrics::{ACCESS_SECONDS, Durations, Timing};
+use crate::metrics::{ACCESS_SECONDS, Durations, ReloadMetrics, Timing, sha256_text};
 
 const MINUTE: f64 = 60.0;
 const HOUR: f64 = 60.0 * MINUTE;
@@ -33,6 +33,9 @@ const EXPIRATION_SECONDS: &[f64] = &[
     180.0 * DAY,
     360.0 * DAY,
 ];
+
+/// The buckets of `apiserver_authentication_jwt_authenticator_latency_seconds`.
+const ISSUER_SECONDS: &[f64] = &[0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ResultLabels {
@@ -59,6 +62,39 @@ pub struct AuthenticationMetrics {
     users: Family<UserLabels, PlainCounter>,
     expirations: Timing,
     pub(super) tokens: TokenMetrics,
+    pub(super) issuers: IssuerMetrics,
+    /// Those of the configuration file.
+    pub(crate) file: ReloadMetrics,
+}
+
+/// The metrics of tokens of issuers. Clones share the metrics.
+#[derive(Clone)]
+pub(super) struct IssuerMetrics(Durations<IssuerLabels>);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct IssuerLabels {
+    result: &'static str,
+    jwt_issuer_hash: String,
+}
+
+impl IssuerMetrics {
+    fn registered(registry: &mut Registry) -> Self {
+        let latency: Durations<IssuerLabels> =
+            Durations::new_with_constructor(|| Timing::new(ISSUER_SECONDS));
+        registry.register(
+            "apiserver_authentication_jwt_authenticator_latency_seconds",
+            "Time to authenticate tokens of issuers, by result and issuer",
+            latency.clone(),
+        );
+        Self(latency)
+    }
+
+    /// Records the time for a token of this issuer.
+    pub(super) fn authenticated(&self, issuer: &str, is_success: bool, elapsed: Duration) {
+        let result = if is_success { "success" } else { "failure" };
+        let jwt_issuer_hash = sha256_text(&pki::sha256(issuer.as_bytes()));
+        self.0.get_or_create(&IssuerLabels { result, jwt_issuer_hash }).observe(elapsed);
+    }
 }
 
 impl AuthenticationMetrics {
@@ -88,7 +124,16 @@ impl AuthenticationMetrics {
             attempts: attempts.get_or_create_owned(&ResultLabels { result }),
             time: times.get_or_create_owned(&ResultLabels { result }),
         });
-        Self { results, users, expirations, tokens: TokenMetrics::registered(registry) }
+        let file = ReloadMetrics::default();
+        file.register(registry, "authentication");
+        Self {
+            results,
+            users,
+            expirations,
+            tokens: TokenMetrics::registered(registry),
+            issuers: IssuerMetrics::registered(registry),
+            file,
+        }
     }
 
     /// Counts the result of an authentication (AN-160).

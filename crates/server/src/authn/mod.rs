@@ -3,7 +3,8 @@
 //!
 //! A [`Caller`] is the proof that an authenticator has identified the caller; only this module and its submodules can
 //! make one. Tokens are not cached between requests, so a revoked token fails with the next request, also on open
-//! connections; but answers of a token webhook are ([`token_webhook`]).
+//! connections; but answers of a token webhook are ([`token_webhook`]), and groups that an issuer has elsewhere
+//! ([`jwt`]).
 
 pub mod anonymous;
 mod authentication;
@@ -18,6 +19,7 @@ pub mod delegated;
 mod error;
 pub(crate) mod impersonation;
 mod impersonation_metrics;
+pub mod jwt;
 mod metrics;
 mod published;
 pub mod reload;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::bootstrap_token::BootstrapTokens;
+use super::caller::join_authenticated;
+use super::jwt::Issuers;
 use super::service_account::ServiceAccounts;
 use super::token_error::TokenError;
 use super::token_file::TokenFile;
@@ -17,6 +19,7 @@ pub(super) struct Tokens {
     pub(super) file: TokenFile,
     pub(super) accounts: Arc<ServiceAccounts>,
     pub(super) bootstrap: Option<BootstrapTokens>,
+    pub(super) issuers: Issuers,
     pub(super) webhook: Option<TokenWebhook>,
 }
 
@@ -26,7 +29,7 @@ impl Tokens {
         self.accounts.api_audiences()
     }
 
-    /// Returns the user of a token for one of these audiences. What a webhook is asked is charged to the account.
+    /// Returns the user of a token for one of these audiences. What a webhook or an issuer is asked is charged to the account.
     ///
     /// # Errors
     /// No user was found. The errors of the authenticators, or [`TokenError::Unknown`] (AN-52).
@@ -53,6 +56,16 @@ impl Tokens {
         if is_for_api && let Some(bootstrap) = &self.bootstrap {
             match Box::pin(bootstrap.user(token, now)).await {
                 Ok(Some(user)) => return Ok(Vouched::new(Arc::new(user), api, Notes::default())),
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+        if is_for_api {
+            match Box::pin(self.issuers.vouch(token, account, now)).await {
+                Ok(Some(mut user)) => {
+                    join_authenticated(&mut user);
+                    return Ok(Vouched::new(Arc::new(user), api, Notes::default()));
+                }
                 Ok(None) => {}
                 Err(error) => errors.push(error),
             }

@@ -41,6 +41,8 @@ pub struct Limits {
     /// The maximum size of a request body. In bytes; as in kube-apiserver.
     pub body_bytes: usize,
     /// The maximum size of request headers. In bytes.
+    ///
+    /// DIVERGES: kube-apiserver takes 1 MiB. Here strangers share their memory, and no real token is that long.
     pub head_bytes: usize,
     /// The maximum number of concurrent streams of an HTTP/2 connection (`--http2-max-streams-per-connection`).
     pub streams: u32,

@@ -21,6 +21,18 @@ pub(crate) fn of(from: &Uri, code: StatusCode, headers: &HeaderMap) -> Option<Re
     })
 }
 
+/// Where an answer to a GET sends it, which every redirect repeats as it is; nothing if it is no redirect.
+///
+/// # Errors
+/// It leads to another server.
+pub(crate) fn of_get(from: &Uri, code: StatusCode, headers: &HeaderMap) -> Option<Result<Uri, String>> {
+    let is_redirect = matches!(code.as_u16(), 301 | 302 | 303 | 307 | 308);
+    is_redirect.then(|| {
+        let location = headers.get(LOCATION).and_then(|location| location.to_str().ok());
+        within(from, location.unwrap_or_default())
+    })
+}
+
 fn within(from: &Uri, location: &str) -> Result<Uri, String> {
     let refused =
         || format!("redirected to {location:?}: redirects are followed within the same server only");

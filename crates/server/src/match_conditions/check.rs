@@ -3,9 +3,12 @@
 
 use std::collections::HashMap;
 
-use kube_cel::cel::common::ast::operators::{GREATER, GREATER_EQUALS, LESS, LESS_EQUALS, OPT_SELECT};
+use kube_cel::cel::common::ast::operators::{
+    GREATER, GREATER_EQUALS, INDEX, LESS, LESS_EQUALS, OPT_INDEX, OPT_SELECT,
+};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::claims::functions;
 use super::macros::{self, Typing};
 use super::objects::Object;
 use super::selection;
@@ -37,7 +40,7 @@ pub(super) fn check_admission(expression: &mut IdedExpr) -> Result<(), String> {
 }
 
 fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Result<(), String> {
-    let found = Checker { scopes, is_for_others: false }.type_of(expression)?;
+    let found = Checker { scopes, is_for_others: false, is_of_token: false }.type_of(expression)?;
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
 }
 
@@ -46,11 +49,41 @@ fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Re
 /// # Errors
 /// A description of the error.
 pub(super) fn check_selector(expression: &mut IdedExpr) -> Result<(), String> {
-    let mut checker = Checker { scopes: vec![("device".to_owned(), Object::device())], is_for_others: true };
+    let scopes = vec![("device".to_owned(), Object::device())];
+    let mut checker = Checker { scopes, is_for_others: true, is_of_token: false };
     match checker.type_of(expression)? {
         BOOL | Type::Dyn => Ok(()),
         found => Err(format!("must evaluate to bool or the unknown type, not {found}")),
     }
+}
+
+/// Checks an expression about the claims of a token, with the variable `claims`. A rule must evaluate to bool.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_claims(expression: &mut IdedExpr, is_rule: bool) -> Result<(), String> {
+    check_of_token(expression, ("claims", Type::Claims), is_rule)
+}
+
+/// Checks a rule about the user of a token, with the variable `user`.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_user(expression: &mut IdedExpr) -> Result<(), String> {
+    check_of_token(expression, ("user", Object::user()), true)
+}
+
+fn check_of_token(
+    expression: &mut IdedExpr,
+    (name, variable): (&str, Type),
+    is_rule: bool,
+) -> Result<(), String> {
+    let scopes = vec![(name.to_owned(), variable)];
+    let found = Checker { scopes, is_for_others: false, is_of_token: true }.type_of(expression)?;
+    if is_rule && found != BOOL {
+        return Err(format!("must evaluate to bool, and not to {found}"));
+    }
+    Ok(())
 }
 
 struct Checker {
@@ -58,6 +91,8 @@ struct Checker {
     scopes: Vec<(String, Type)>,
     /// Whether another program evaluates the expression, which has macros that the evaluator here lacks.
     is_for_others: bool,
+    /// Whether it is about a token, whose numbers are all of type double.
+    is_of_token: bool,
 }
 
 impl Checker {
@@ -83,15 +118,19 @@ impl Checker {
                 LiteralValue::UInt(_) => Type::Plain("uint"),
             }),
             Expr::Ident(name) => match self.variable(name) {
+                Some(Type::Claims) => {
+                    expression.expr = functions::whole_claims();
+                    Ok(Type::claims())
+                }
                 Some(found) => Ok(found),
                 None if TYPE_NAMES.contains(&name.as_str()) => Ok(Type::Kind),
                 None => Err(format!("undeclared reference to '{name}'")),
             },
             Expr::Select(select) => {
-                let operand = self.type_of(&mut select.operand)?;
+                let operand = self.type_of_operand(&mut select.operand)?;
                 let field = field_of(&operand, &select.field)?;
                 let found = if select.test { BOOL } else { field };
-                if matches!(operand, Type::Optional(_) | Type::Dyn) {
+                if matches!(operand, Type::Optional(_) | Type::Dyn | Type::Any) {
                     let select = std::mem::take(select);
                     expression.expr = selection::call(select);
                 }
@@ -117,6 +156,14 @@ impl Checker {
             Expr::Struct(object) => Err(format!("undeclared reference to '{}'", object.type_name)),
             Expr::Call(call) => self.call(call),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+        }
+    }
+
+    /// Returns the type of an expression of which a field or an element is read.
+    fn type_of_operand(&mut self, operand: &mut IdedExpr) -> Result<Type, String> {
+        match &operand.expr {
+            Expr::Ident(name) if self.variable(name) == Some(Type::Claims) => Ok(Type::claims()),
+            _ => self.type_of(operand),
         }
     }
 
@@ -163,8 +210,10 @@ impl Checker {
         if let Some(target) = target {
             arguments.push(self.type_of(target)?);
         }
-        for argument in &mut call.args {
+        let is_index = matches!(name.as_str(), INDEX | OPT_INDEX);
+        for (at, argument) in call.args.iter_mut().enumerate() {
             arguments.push(match &mut argument.expr {
+                Expr::Ident(_) if is_index && at == 0 => self.type_of_operand(argument)?,
                 Expr::List(list) if name == "format" => {
                     self.elements(list.elements.iter_mut(), false)?;
                     Type::List(Box::new(Type::Dyn))
@@ -174,6 +223,9 @@ impl Checker {
         }
         if matches!(name.as_str(), LESS | LESS_EQUALS | GREATER | GREATER_EQUALS) {
             return compare(&arguments).ok_or_else(|| no_way(&name, &arguments));
+        }
+        if self.is_of_token {
+            functions::adapt(&name, &mut call.args);
         }
         let ways = signatures(&name).iter().filter(|way| way.is_member == is_member);
         let mut result: Option<Type> = None;
@@ -208,7 +260,7 @@ impl Checker {
         let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
             return Err("an optional selection without field".to_owned());
         };
-        let operand = match self.type_of(operand)? {
+        let operand = match self.type_of_operand(operand)? {
             Type::Optional(inner) => *inner,
             other => other,
         };
@@ -263,7 +315,7 @@ impl Typing for Checker {
 /// Returns the type of a field.
 fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
     match operand {
-        Type::Dyn => Ok(Type::Dyn),
+        Type::Dyn | Type::Any => Ok(Type::Dyn),
         Type::Object(object) => object.field(field).ok_or_else(|| format!("undefined field '{field}'")),
         Type::Map(key, value) if key.agrees(&STRING) => Ok((**value).clone()),
         Type::Optional(inner) => Ok(match field_of(inner, field)? {
@@ -279,7 +331,7 @@ fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
 fn compare(arguments: &[Type]) -> Option<Type> {
     let [a, b] = arguments else { return None };
     let may = |found: &Type| match found {
-        Type::Dyn | Type::Param(_) => true,
+        Type::Dyn | Type::Any | Type::Param(_) => true,
         Type::Plain(name) => ORDERED.contains(name),
         _ => false,
     };

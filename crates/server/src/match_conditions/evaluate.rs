@@ -6,13 +6,15 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 
 use kube_cel::KubeCelExt as _;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
 use serde_json::Value as Json;
 
+use super::claims::functions;
+use super::parts::parts;
 use super::types::TYPE_NAMES;
 use super::{check, selection};
 
@@ -27,6 +29,8 @@ const STEPS: usize = 250_000;
 /// The most bytes of an object that an expression about a write may go through, in all iterations together. DIVERGES:
 /// Kubernetes computes a cost instead; here a loop over a large object is an error.
 const WRITE_WORK: usize = 1 << 28;
+/// The most values that the loops of an expression about a token may copy. DIVERGES: Kubernetes computes a cost instead.
+const COPIES: usize = 1 << 24;
 /// The maximum size of a request.
 const REQUEST_BYTES: usize = 256 << 10;
 /// The stack size for the recursive parser.
@@ -36,8 +40,10 @@ const STACK_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Expression {
     parsed: IdedExpr,
-    /// The nesting depth of loops.
+    /// The nesting depth of loops. Those that build a list count twice.
     loops: u32,
+    /// The nesting depth of loops, in which each counts once.
+    rounds: u32,
     /// The length of the longest list literal.
     longest: usize,
     /// Whether it splits strings into lists.
@@ -47,6 +53,11 @@ pub(super) struct Expression {
 }
 
 impl Expression {
+    /// What is evaluated.
+    pub(super) fn parsed(&self) -> &IdedExpr {
+        &self.parsed
+    }
+
     /// Whether it reads `object` and `oldObject`, in this order.
     pub(super) fn reads(&self) -> [bool; check::OBJECTS.len()] {
         self.reads
@@ -63,13 +74,26 @@ pub(super) fn compile_admission(expressions: &[String]) -> Vec<Result<Expression
     each(expressions, |text| compiled(text, check::check_admission))
 }
 
+/// Compiles an expression about a token: its claims, or its user.
+pub(super) fn compile_of_token(expressions: &[(String, TokenCheck)]) -> Vec<Result<Expression, String>> {
+    each(expressions, |(text, check)| {
+        let mut expression = compiled(text, *check)?;
+        functions::refuse_parts(&mut expression.parsed);
+        Ok(expression)
+    })
+}
+
+/// What checks an expression about a token.
+pub(super) type TokenCheck = fn(&mut IdedExpr) -> Result<(), String>;
+
 fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Result<Expression, String> {
     let (mut expression, loops) = parse(text)?;
+    let rounds = nesting(&expression, 1);
     check(&mut expression)?;
     fold(&expression)?;
     let (longest, splits) = (longest(&expression), splits(&expression));
     let reads = check::OBJECTS.map(|name| reads(&expression, name));
-    Ok(Expression { parsed: expression, loops, longest, splits, reads })
+    Ok(Expression { parsed: expression, loops, rounds, longest, splits, reads })
 }
 
 /// Checks selectors of devices, one result for each.
@@ -82,7 +106,7 @@ pub(super) fn check_selectors(expressions: &[String]) -> Vec<Result<(), String>>
 }
 
 /// Compiles expressions on a thread with enough stack.
-fn each<T: Send>(expressions: &[String], compile: fn(&str) -> Result<T, String>) -> Vec<Result<T, String>> {
+fn each<E: Sync, T: Send>(expressions: &[E], compile: fn(&E) -> Result<T, String>) -> Vec<Result<T, String>> {
     let failed = |why: &str| expressions.iter().map(|_| Err(why.to_owned())).collect();
     if expressions.is_empty() {
         return Vec::new();
@@ -111,7 +135,7 @@ fn parse(text: &str) -> Result<(IdedExpr, u32), String> {
     let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
     let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
     measure(&expression, DEPTH).ok_or_else(too_deep)?;
-    let loops = loops(&expression);
+    let loops = nesting(&expression, 2);
     if loops > LOOPS {
         return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
     }
@@ -140,14 +164,14 @@ fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
     parts(expression).into_iter().try_for_each(|part| measure(part, depth))
 }
 
-/// Returns the nesting depth of loops. A loop that builds a list copies it in each step, and so counts twice.
-fn loops(expression: &IdedExpr) -> u32 {
-    let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| loops(part)).max().unwrap_or(0);
+/// Returns the nesting depth of loops. A loop that builds a list, which it copies in each step, counts so often.
+fn nesting(expression: &IdedExpr, building: u32) -> u32 {
+    let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| nesting(part, building)).max().unwrap_or(0);
     match &expression.expr {
         Expr::Comprehension(it) => {
-            let own = if matches!(it.accu_init.expr, Expr::List(_)) { 2 } else { 1 };
+            let own = if matches!(it.accu_init.expr, Expr::List(_)) { building } else { 1 };
             let within = deepest(&[&it.loop_cond, &it.loop_step, &it.result]);
-            loops(&it.iter_range).max(within.saturating_add(own))
+            nesting(&it.iter_range, building).max(within.saturating_add(own))
         }
         _ => deepest(&parts(expression)),
     }
@@ -173,29 +197,6 @@ fn splits(expression: &IdedExpr) -> bool {
 fn reads(expression: &IdedExpr, name: &str) -> bool {
     let own = matches!(&expression.expr, Expr::Ident(ident) if ident == name);
     own || parts(expression).into_iter().any(|part| reads(part, name))
-}
-
-/// Returns the direct subexpressions.
-fn parts(expression: &IdedExpr) -> Vec<&IdedExpr> {
-    match &expression.expr {
-        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
-        Expr::Comprehension(it) => {
-            vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result]
-        }
-        Expr::List(list) => list.elements.iter().collect(),
-        Expr::Map(map) => entries(map.entries.iter().map(|entry| &entry.expr)),
-        Expr::Struct(object) => entries(object.entries.iter().map(|entry| &entry.expr)),
-        Expr::Select(select) => vec![&*select.operand],
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => Vec::new(),
-    }
-}
-
-fn entries<'e>(entries: impl Iterator<Item = &'e EntryExpr>) -> Vec<&'e IdedExpr> {
-    let both = |entry: &'e EntryExpr| match entry {
-        EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-        EntryExpr::StructField(field) => vec![&field.value],
-    };
-    entries.flat_map(both).collect()
 }
 
 /// Evaluates conversions and regular expressions of literals at compile time, so that those that can only fail are
@@ -246,6 +247,7 @@ static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
         _ => Err(ExecutionError::NoSuchOverload),
     });
     selection::declare(&mut context);
+    functions::declare(&mut context);
     for name in TYPE_NAMES {
         context.add_variable_from_value(name, type_value(name));
     }
@@ -320,9 +322,38 @@ impl Request {
             let value = members.map_or(Value::Null, |members| measured.members(members));
             context.add_variable_from_value(name, value);
         }
-        let Measured { longest, bytes } = measured;
+        let Measured { longest, bytes, .. } = measured;
         // In each step an expression may go through all of an object.
         Self { context, longest, bytes, steps: STEPS.min(WRITE_WORK / bytes.max(1)) }
+    }
+
+    /// A token: its claims, or its user.
+    pub(super) fn of_token<'v>(
+        name: &'static str,
+        members: impl IntoIterator<Item = (String, &'v Json)>,
+    ) -> Self {
+        let mut context = BASE.new_inner_scope();
+        let mut measured = Measured { has_doubles: true, ..Measured::default() };
+        let members: Vec<_> =
+            members.into_iter().map(|(name, value)| (name, measured.value(value))).collect();
+        measured.longest = measured.longest.max(members.len());
+        context.add_variable_from_value(name, map(members));
+        let Measured { longest, bytes, .. } = measured;
+        Self { context, longest, bytes, steps: STEPS.min(WRITE_WORK / bytes.max(1)) }
+    }
+
+    /// Evaluates an expression about a token. One that builds a list in a loop is allowed more steps than a condition: a step
+    /// of it only adds to the list.
+    pub(super) fn evaluate_of_token(&self, expression: &Expression) -> Result<Value, String> {
+        let longest = expression.longest.max(self.longest);
+        let longest = if expression.splits { longest.max(self.bytes) } else { longest };
+        let is_within = |depth: u32, most: usize| longest.checked_pow(depth).is_some_and(|n| n <= most);
+        if !is_within(expression.rounds, self.steps.max(1)) || !is_within(expression.loops, COPIES) {
+            return Err(
+                "actual cost limit exceeded: the token has too many parts to be gone through".to_owned()
+            );
+        }
+        run(&expression.parsed, &self.context)
     }
 
     /// Evaluates a condition.
@@ -348,6 +379,8 @@ struct Measured {
     longest: usize,
     /// About the size as text, in bytes.
     bytes: usize,
+    /// Whether all numbers are of type double.
+    has_doubles: bool,
 }
 
 impl Measured {
@@ -356,6 +389,7 @@ impl Measured {
         match json {
             Json::Null => Value::Null,
             Json::Bool(value) => Value::Bool(*value),
+            Json::Number(number) if self.has_doubles => Value::Float(number.as_f64().unwrap_or(f64::NAN)),
             Json::Number(number) => {
                 let whole = number.as_i64().map(Value::Int).or_else(|| number.as_u64().map(Value::UInt));
                 whole.unwrap_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)))

@@ -1,5 +1,6 @@
 //! CEL expressions: match conditions, which select the requests a webhook is called for (AC-100 to AC-110), those of
-//! admission webhooks in `writes`, and selectors of devices, which are only compiled: the scheduler evaluates them.
+//! admission webhooks in `writes`, those about tokens of issuers in `claims`, and selectors of devices, which are only compiled:
+//! the scheduler evaluates them.
 //!
 //! Expressions are parsed and checked when the configuration is loaded, on a thread with a large stack because
 //! expressions nest. An evaluation error is never treated as "does not match".
@@ -10,12 +11,15 @@
 
 #[cfg(feature = "cel")]
 mod check;
+pub mod claims;
 #[cfg(feature = "cel")]
 mod evaluate;
 #[cfg(feature = "cel")]
 mod macros;
 #[cfg(feature = "cel")]
 mod objects;
+#[cfg(feature = "cel")]
+mod parts;
 #[cfg(feature = "cel")]
 mod selection;
 #[cfg(feature = "cel")]

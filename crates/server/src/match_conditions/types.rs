@@ -12,6 +12,10 @@ use super::objects::Object;
 pub(super) enum Type {
     /// Known only at evaluation.
     Dyn,
+    /// Known only at evaluation, and nothing to loop over: a claim of a token.
+    Any,
+    /// The claims of a token. Only their fields can be read.
+    Claims,
     /// One of `null_type`, `bool`, `int`, `string` and so on, or a library type.
     Plain(&'static str),
     List(Box<Type>),
@@ -39,6 +43,11 @@ impl Object {
     /// Returns the type of the variable `request` in conditions about writes.
     pub(super) fn admission_request() -> Type {
         Type::parse("kubernetes.AdmissionRequest")
+    }
+
+    /// Returns the type of the variable `user`.
+    pub(super) fn user() -> Type {
+        Type::parse("kubernetes.UserInfo")
     }
 
     /// Returns the type of the variable `device`.
@@ -110,6 +119,11 @@ impl Type {
         }
     }
 
+    /// Returns the type of the claims of a token as an operand.
+    pub(super) fn claims() -> Self {
+        Self::Map(Box::new(STRING), Box::new(Self::Any))
+    }
+
     /// Returns whether the type includes null.
     fn is_nullable(&self) -> bool {
         !matches!(self, Self::Plain("bool" | "bytes" | "double" | "int" | "string" | "uint"))
@@ -119,7 +133,7 @@ impl Type {
     /// Returns whether values of the two types can be equal.
     pub(super) fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Dyn | Self::Param(_), _) | (_, Self::Dyn | Self::Param(_)) => true,
+            (Self::Dyn | Self::Any | Self::Param(_), _) | (_, Self::Dyn | Self::Any | Self::Param(_)) => true,
             (a, b) if *a == NULL || *b == NULL => a == b || (a.is_nullable() && b.is_nullable()),
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.agrees(b),
             (Self::Map(a, b), Self::Map(c, d)) => a.agrees(c) && b.agrees(d),
@@ -144,7 +158,7 @@ impl Type {
                     agrees
                 }
             },
-            (_, Self::Dyn) | (Self::Dyn, _) => true,
+            (_, Self::Dyn | Self::Any) | (Self::Dyn | Self::Any, _) => true,
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.takes(b, letters),
             (Self::Map(a, b), Self::Map(c, d)) => a.takes(c, letters) && b.takes(d, letters),
             (a, b) => a.agrees(b),
@@ -153,7 +167,7 @@ impl Type {
 
     fn is_vague(&self) -> bool {
         match self {
-            Self::Dyn | Self::Param(_) => true,
+            Self::Dyn | Self::Any | Self::Param(_) => true,
             Self::List(inner) | Self::Optional(inner) => inner.is_vague(),
             Self::Map(key, value) => key.is_vague() || value.is_vague(),
             _ => false,
@@ -178,6 +192,8 @@ impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Dyn => f.write_str("dyn"),
+            Self::Any => f.write_str("any"),
+            Self::Claims => f.write_str("map(string, any)"),
             Self::Plain(name) => f.write_str(name),
             Self::List(inner) => write!(f, "list({inner})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),

@@ -12,4 +12,5 @@ mod timing;
 pub(crate) use self::counted::Counted;
 pub use self::features::FeatureMetrics;
 pub use self::reload::ReloadMetrics;
+pub(crate) use self::reload::sha256_text;
 pub(crate) use self::timing::{ACCESS_SECONDS, Durations, Timing};

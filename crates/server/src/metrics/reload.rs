@@ -36,7 +36,7 @@ impl Default for ReloadMetrics {
     fn default() -> Self {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
-            server: text(&pki::sha256(host.trim().as_bytes())).into(),
+            server: sha256_text(&pki::sha256(host.trim().as_bytes())).into(),
             reloads: Family::default(),
             last: Family::default(),
             config: Family::default(),
@@ -45,7 +45,7 @@ impl Default for ReloadMetrics {
 }
 
 impl ReloadMetrics {
-    /// Registers the metrics of a configuration: `authorization`, or `encryption`.
+    /// Registers the metrics of a configuration: `authentication`, `authorization`, or `encryption`.
     pub(crate) fn register(&self, registry: &mut Registry, configuration: &str) {
         self.register_as(
             registry,
@@ -87,12 +87,13 @@ impl ReloadMetrics {
     /// Records the file in force, by the SHA-256 of its contents.
     pub(crate) fn in_force(&self, file: &[u8; 32]) {
         self.config.clear();
-        let labels = ConfigLabels { apiserver_id_hash: self.server.to_string(), hash: text(file) };
+        let labels = ConfigLabels { apiserver_id_hash: self.server.to_string(), hash: sha256_text(file) };
         self.config.get_or_create(&labels).set(1);
     }
 }
 
-fn text(hash: &[u8; 32]) -> String {
+/// A hash as it is shown in labels.
+pub(crate) fn sha256_text(hash: &[u8; 32]) -> String {
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
 }

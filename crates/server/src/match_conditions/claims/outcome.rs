@@ -1,0 +1,16 @@
+//! What an expression about a token can give.
+
+/// The value of an expression.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// `null`.
+    Null,
+    /// A boolean.
+    Bool(bool),
+    /// A string.
+    Text(String),
+    /// A list of strings.
+    Texts(Vec<String>),
+    /// Anything else, which nothing of a user can be.
+    Other,
+}
