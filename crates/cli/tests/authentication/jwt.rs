@@ -47,7 +47,16 @@ until grep -q '^Serving on' "$WORK/out"; do
   if [ -f "$WORK/ended" ]; then exit 3; fi
   sleep 0.05
 done
-cp "$WORK/data/admin.kubeconfig" "$KUBECONFIG_OUT"
+# The administrator of the recordings is called admin.
+cd "$WORK/data"
+openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout admin.key -out admin.csr -subj /O=system:masters/CN=admin 2>>"$WORK/log"
+echo extendedKeyUsage=clientAuth >admin.ext
+openssl x509 -req -days 1 -in admin.csr -CA ca.crt -CAkey ca.key -set_serial 7 -extfile admin.ext -out admin.crt 2>>"$WORK/log"
+{
+  grep -E '^ +(server|certificate-authority-data):' admin.kubeconfig
+  echo "client-certificate-data: $(base64 -w 0 admin.crt)"
+  echo "client-key-data: $(base64 -w 0 admin.key)"
+} >"$KUBECONFIG_OUT"
 "#;
 
 /// The checker that came with the recordings, with them.

@@ -72,11 +72,16 @@ fn a_namespace_takes_the_pods_that_its_labels_allow() {
     ]}});
     let refused =
         served.fails(&format!("-n team patch pod plain --subresource=ephemeralcontainers -p '{debug}'"));
-    assert!(refused.contains("container \"shell\" must not set securityContext.privileged=true"), "{refused}");
+    assert!(
+        refused.contains("container \"shell\" must not set securityContext.privileged=true"),
+        "{refused}"
+    );
 
     served.ok("label namespace team pod-security.kubernetes.io/enforce=restricted --overwrite");
     let refused = served.fails(&format!("-n team {}", PLAIN.replace("plain", "second")));
-    assert!(refused.contains("violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false"));
+    assert!(
+        refused.contains("violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false")
+    );
     assert_eq!(create(&served, &careful("careful")).code, 0);
 
     // Without the plugin the labels mean nothing.
@@ -94,7 +99,8 @@ fn warnings_are_about_pods_and_templates_and_refuse_nothing() {
         assert_eq!(done.code, 0, "{done:?}");
         done.stderr
     };
-    let warning = "Warning: would violate PodSecurity \"restricted:v1.24\": allowPrivilegeEscalation != false";
+    let warning =
+        "Warning: would violate PodSecurity \"restricted:v1.24\": allowPrivilegeEscalation != false";
     for line in [
         PLAIN,
         "create deployment web --image=i",
@@ -145,7 +151,8 @@ fn limit_ranges_fill_in_what_pods_do_not_say_and_bound_what_they_do() {
         plain["metadata"]["annotations"]["kubernetes.io/limit-ranger"],
         "LimitRanger plugin set: cpu request for container plain; cpu limit for container plain"
     );
-    let container = |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu}}});
+    let container =
+        |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu}}});
     let large = pod("large", &json!({"containers": [container("a", "1001m")]}));
     let refused = create(&served, &large).stderr;
     let why = "pods \"large\" is forbidden: maximum cpu usage per Container is 1, but limit is 1001m";

@@ -4,55 +4,23 @@
 //! Pure functions over pods and labels. Nothing here looks up a namespace or refuses a request.
 
 mod checks;
+mod pod;
 mod policy;
 mod update;
 
 use crate::Map;
 use crate::fields::Members;
 use crate::resource::Resource;
-use crate::resources::pods::{CONTAINER_LISTS, PODS};
+use crate::resources::pods::PODS;
 use crate::resources::workloads::{
     CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, JOBS, POD_TEMPLATES, REPLICA_SETS, REPLICATION_CONTROLLERS,
     STATEFUL_SETS,
 };
 
 pub use checks::{Violation, violations};
+pub use pod::Pod;
 pub use policy::{Level, Policy, Standard, Version};
 pub use update::is_significant;
-
-/// What the standards are about: a pod, or the template of pods inside another object.
-#[derive(Clone, Copy, Debug)]
-pub struct Pod<'a> {
-    annotations: &'a Map,
-    spec: &'a Map,
-}
-
-impl<'a> Pod<'a> {
-    /// A pod, or a template: an object with `metadata` and `spec`.
-    pub fn of(pod: &'a Map) -> Self {
-        Self { annotations: pod.metadata().object("annotations"), spec: pod.object("spec") }
-    }
-
-    /// All containers: init containers, containers, ephemeral containers.
-    fn containers(self) -> impl Iterator<Item = &'a Map> {
-        CONTAINER_LISTS.iter().flat_map(move |list| self.spec.objects(list))
-    }
-
-    /// The security context of the pod.
-    fn security(self) -> &'a Map {
-        self.spec.object("securityContext")
-    }
-
-    /// Whether the pod runs on Windows, where some checks make no sense.
-    fn is_windows(self) -> bool {
-        self.spec.object("os").text("name") == "windows"
-    }
-
-    /// Whether the users of the pod are others than those of the host.
-    fn has_own_users(self) -> bool {
-        self.spec.flag("hostUsers") == Some(false)
-    }
-}
 
 /// Whether objects of this kind are pods or have a template of pods.
 pub fn is_about_pods(resource: &Resource) -> bool {

@@ -1,6 +1,6 @@
 //! Which updates of pods are looked at again.
 
-use super::Pod;
+use super::pod::Pod;
 use crate::Map;
 use crate::fields::Members;
 

@@ -110,8 +110,7 @@ fn violations_of_pod_security_standards_are_told() {
     assert_eq!(made.code, 201, "{}", made.text());
     let path = "/api/v1/namespaces/team/pods";
     let pod = |spec: Value| json!({"metadata": {"generateName": "p"}, "spec": spec}).to_string();
-    let audited =
-        "runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
+    let audited = "runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
     let containers = json!([{"name": "c", "image": "i"}]);
     for (spec, code) in
         [(json!({"containers": containers}), 201), (json!({"containers": containers, "hostPID": true}), 403)]

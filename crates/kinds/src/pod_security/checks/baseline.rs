@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use portcullis_apimachinery::quote::Quoted;
 
-use super::Violation;
 use super::fields::{Setters, counted, listed, note, quoted_set};
+use super::violation::Violation;
 use crate::Map;
 use crate::fields::Members;
-use crate::pod_security::Pod;
+use crate::pod_security::pod::Pod;
 
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";

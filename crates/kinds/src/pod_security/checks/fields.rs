@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 
 use portcullis_apimachinery::quote::Quoted;
 
-use super::Violation;
+use super::violation::Violation;
 use crate::Map;
 use crate::fields::Members;
-use crate::pod_security::Pod;
+use crate::pod_security::pod::Pod;
 
 /// Returns what is wrong with a pod.
 pub(super) type Rule = fn(Pod<'_>) -> Option<Violation>;

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::Violation;
 use super::baseline::wrong_seccomp;
 use super::fields::{Setters, counted, note, quoted_list, quoted_set};
+use super::violation::Violation;
 use crate::Map;
 use crate::fields::Members;
-use crate::pod_security::Pod;
+use crate::pod_security::pod::Pod;
 
 /// The types of volumes that hold nothing of the host.
 const VOLUMES: [&str; 9] = [

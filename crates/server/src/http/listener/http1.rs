@@ -29,6 +29,8 @@ enum Ended<P> {
     Broken,
     /// Nothing more is to come.
     Closed(Wire<P>),
+    /// The headers of a request are too large. The peer may still be sending them.
+    Refused(Wire<P>),
     /// Nothing has come for a while.
     Resting(Wire<P>),
     /// It goes on as something else.
@@ -49,6 +51,7 @@ pub(super) async fn serve<H: Handler>(
         wire = match ended {
             Ended::Broken => return,
             Ended::Closed(wire) => return end(wire).await,
+            Ended::Refused(wire) => return end_unread(wire).await,
             Ended::Upgraded(wire, tunnel) => return Box::pin(pass(wire, tunnel)).await,
             Ended::Resting(wire) => wire,
         };
@@ -91,7 +94,10 @@ async fn speak<H: Handler>(
             ended = &mut http => {
                 if let Err(error) = ended {
                     tracing::debug!(%error, "connection ended");
-                    return Ended::Broken;
+                    return match error.is_parse_too_large() {
+                        true => Ended::Refused(http.into_parts().io.into_inner().outliving(false)),
+                        false => Ended::Broken,
+                    };
                 }
                 let parts = http.into_parts();
                 let wire = parts.io.into_inner().outliving(false).rewound(parts.read_buf);
@@ -126,4 +132,9 @@ async fn speak<H: Handler>(
 async fn end<P>(mut wire: Wire<P>) {
     // The peer may already be gone.
     let _ = timeout(GOODBYE, wire.end()).await;
+}
+
+async fn end_unread<P>(mut wire: Wire<P>) {
+    // The peer may already be gone.
+    let _ = timeout(GOODBYE, wire.end_unread()).await;
 }

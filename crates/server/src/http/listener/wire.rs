@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
 use super::connection::Connection;
 use super::table::TLS_BYTES;
 
+/// The most that is read and dropped of a request whose answer was sent early, and at once. In bytes.
+const MOST_DROPPED: usize = 2 * 1024 * 1024;
+const DROPPED_AT_ONCE: usize = 16 * 1024;
 /// Headers of this size are in the size of a connection. In bytes.
 const SMALL_HEAD: usize = 8 * 1024;
 
@@ -70,6 +73,21 @@ impl<P> Wire<P> {
     /// Closes the connection gracefully.
     pub(super) async fn end(&mut self) -> io::Result<()> {
         self.stream.shutdown().await
+    }
+
+    /// Closes the connection of a peer that is still sending. What it sends is read, within bounds, and dropped: with bytes
+    /// unread, the system would reset the connection, and the peer would not see its answer.
+    pub(super) async fn end_unread(&mut self) -> io::Result<()> {
+        self.end().await?;
+        let mut dropped = vec![0; DROPPED_AT_ONCE];
+        let mut left = MOST_DROPPED;
+        while left > 0 {
+            match self.stream.read(&mut dropped).await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        Ok(())
     }
 }
 
