@@ -25,6 +25,8 @@ use crate::common::{Setup, Started, start_with};
 pub(crate) const PODS: &str = "/api/v1/namespaces/ns/pods";
 pub(crate) const NODE: &str = "/api/v1/nodes/node-1";
 pub(crate) const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);
+/// What [`SPDY`] is for port forwarding.
+const PORTS: Protocol<'static> = Protocol::Spdy(&["portforward.k8s.io"]);
 const CHANNELS: Protocol<'static> = Protocol::WebSocket(&["v4.channel.k8s.io"]);
 const AUDIT_ALL: &str = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}";
 
@@ -148,6 +150,14 @@ impl Connected {
     }
 }
 
+/// The protocol in which the subresource in a path is asked for.
+fn for_path<'a>(protocol: Protocol<'a>, path: &str) -> Protocol<'a> {
+    match protocol {
+        Protocol::Spdy(_) if path.contains("portforward") => PORTS,
+        other => other,
+    }
+}
+
 /// Resolves every name to these addresses, one list after the other; the last one stays.
 struct Names {
     answers: Mutex<Vec<Vec<IpAddr>>>,
@@ -251,6 +261,7 @@ fn streams_carry_bytes_both_ways_and_close_one_way_at_a_time() {
             ("portforward", "/portForward/ns/p"),
         ] {
             connected.kubelet.forget();
+            let protocol = for_path(protocol, path);
             let (response, stream) = connected.open(method, &format!("{PODS}/p/{path}"), protocol);
             assert_eq!(response.code, 101, "{method} {path}");
             let seen = connected.kubelet.requests();
@@ -608,7 +619,7 @@ fn nc_16_whoever_may_only_get_runs_nothing_and_neither_over_a_proxy() {
     for path in &paths {
         for protocol in [SPDY, CHANNELS] {
             let open = |who, method| {
-                upgrade::open(connected.server.address, who, method, path, &[], protocol).unwrap()
+                upgrade::open(connected.server.address, who, method, path, &[], for_path(protocol, path)).unwrap()
             };
             assert_eq!((open(&reader, "GET").0.code, open(&reader, "POST").0.code), (403, 403), "{path}");
             connected.nothing_is_sent();
