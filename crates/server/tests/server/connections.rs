@@ -619,7 +619,8 @@ fn nc_16_whoever_may_only_get_runs_nothing_and_neither_over_a_proxy() {
     for path in &paths {
         for protocol in [SPDY, CHANNELS] {
             let open = |who, method| {
-                upgrade::open(connected.server.address, who, method, path, &[], for_path(protocol, path)).unwrap()
+                upgrade::open(connected.server.address, who, method, path, &[], for_path(protocol, path))
+                    .unwrap()
             };
             assert_eq!((open(&reader, "GET").0.code, open(&reader, "POST").0.code), (403, 403), "{path}");
             connected.nothing_is_sent();

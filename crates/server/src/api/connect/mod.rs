@@ -88,7 +88,7 @@ pub(super) async fn answer(
         allocating: &app.allocating,
         service_ranges: &app.service_ranges,
     };
-    // Whoever may not make the connection learns no more than that (AC-140, KA-83).
+    // Whoever may not make the connection learns no more than that (AC-140, KA-83, NC-16).
     if must_create {
         scope.admission.allow_also("create").await?;
     }
