@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What is escaped in a query: all but letters, digits and the unreserved marks.
+const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A `%` without two hexadecimal digits behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +41,11 @@ pub fn decode_in_query(text: &str) -> Result<Cow<'_, [u8]>, EscapeError> {
     decode(&text.replace('+', " ")).map(|bytes| Cow::Owned(bytes.into_owned()))
 }
 
+/// A name or a value as it is written in a query.
+pub fn encode_in_query(text: &str) -> Cow<'_, str> {
+    utf8_percent_encode(text, IN_QUERY).into()
+}
+
 /// Bytes as text, without copying where none had to be decoded.
 ///
 /// # Errors
@@ -52,6 +60,14 @@ pub fn utf8(bytes: Cow<'_, [u8]>) -> Result<Cow<'_, str>, std::str::Utf8Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded_to_the_same() {
+        assert_eq!(encode_in_query("a-b_c.d~9"), "a-b_c.d~9");
+        assert_eq!(encode_in_query("a b&c=d+e%/é"), "a%20b%26c%3Dd%2Be%25%2F%C3%A9");
+        let text: String = (0..=255).map(char::from).collect();
+        assert_eq!(&*decode_in_query(&encode_in_query(&text)).unwrap(), text.as_bytes());
+    }
 
     #[test]
     fn escapes_are_decoded_and_malformed_ones_are_found() {

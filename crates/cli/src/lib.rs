@@ -24,6 +24,7 @@ pub mod filter_flags;
 mod health;
 pub mod kube_apiserver_flags;
 mod kubeconfig;
+pub mod kubelet_flags;
 pub mod lease_flags;
 pub mod limit_flags;
 pub mod lines;

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
+use policy::approval::Signer;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
@@ -41,6 +42,7 @@ use crate::encryption::EncryptionConfig;
 use crate::http::limits::Limits;
 use crate::http::listener::{Listening, Server};
 use crate::http::serving_certificate::{self, ServingCertificate};
+use crate::proxy::kubelets::{self, KubeletSettings, Kubelets, Own};
 pub use crate::registry::backend::EtcdConfig;
 use crate::registry::backend::{Backend, Options};
 use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
@@ -124,6 +126,8 @@ pub struct Config {
     pub controller_settings: ControllerSettings,
     /// The approver of certificate requests of kubelets (`--approver`).
     pub approver: Approver,
+    /// How kubelets are connected to.
+    pub kubelets: KubeletSettings,
     /// The authorities that sign certificates. If none, the server's own.
     pub signing: Option<Signing>,
     /// The maximum lifetime of certificates that the server's own authority signs (`--cluster-signing-duration`).
@@ -169,6 +173,7 @@ impl Default for Config {
             controllers: Selection::default(),
             controller_settings: ControllerSettings::default(),
             approver: Approver::Kubernetes,
+            kubelets: KubeletSettings::default(),
             signing: None,
             signing_duration: USUAL_LONGEST,
             clock: Clock::default(),
@@ -523,13 +528,16 @@ impl ApiServer {
                 Some(signing) => signing,
                 None => Signing::by_one(bootstrap.authority()?, config.signing_duration),
             };
+            let signing = Arc::new(signing);
+            let kubelets = Arc::new(kubelets(config.kubelets, &bootstrap, Arc::clone(&signing))?);
+            reloading.spawn(Arc::clone(&kubelets).follow());
             let event_ttl = config.controller_settings.event_ttl;
             let controllers = ControllerConfig {
                 authority: bootstrap.authority_pem().to_owned(),
                 accounts: Arc::clone(authentication.service_accounts()),
                 authorization: Arc::clone(&authorization),
                 approves_renewals_only: config.approver == Approver::Machine,
-                signing: Arc::new(signing),
+                signing,
                 clock: config.clock,
                 bootstrap: config.bootstrap_authorities,
                 kinds: config.kinds.clone(),
@@ -560,6 +568,7 @@ impl ApiServer {
                 filter_lists: config.filter_lists,
                 held: Arc::clone(entrance.held()),
                 kinds: config.kinds,
+                kubelets,
                 limits: config.limits,
                 metrics: config.metrics,
                 right_changes,
@@ -672,6 +681,25 @@ impl ApiServer {
         self.controllers.stop().await;
         drop(self.reloading);
     }
+}
+
+/// The connections to kubelets: with what the settings name, or with what this server's own authorities have.
+fn kubelets(
+    settings: KubeletSettings,
+    bootstrap: &Bootstrap,
+    signing: Arc<Signing>,
+) -> Result<Kubelets, StartError> {
+    let client = match settings.client {
+        Some(_) => None,
+        None => Some(bootstrap.issue_client(kubelets::USER)?),
+    };
+    let authority = move || match signing.authority(Signer::KubeletServing) {
+        Ok(Some(authority)) => authority.certificate_pem().into_bytes(),
+        Ok(None) | Err(_) => Vec::new(),
+    };
+    let flags = "--kubelet-certificate-authority, --kubelet-client-certificate, --kubelet-client-key";
+    Kubelets::new(settings, Own { authority: Arc::new(authority), client })
+        .map_err(|error| StartError::Invalid(format!("{error} ({flags})")))
 }
 
 /// The serving certificate: a given one, or the server's own, which can be renewed as well.

@@ -11,7 +11,7 @@
 //!  authz (webhook)                               may they: the only module that makes a Permit
 //!  authn   audit                                 who asks; what is written down
 //!  registry                                      objects in the store: the only module that commits
-//!  remote                                        calls of webhooks that are asked about requests and tokens
+//!  remote   proxy                                calls of webhooks; requests that are passed on to other servers
 //!  http                                          connections, bodies, media types, answers
 //!  state   metrics   clock   logging   signing   files, and what metrics are made of
 //!  bootstrap                                     the files of the first start
@@ -46,6 +46,7 @@ pub mod http;
 pub mod logging;
 pub mod match_conditions;
 pub mod metrics;
+pub mod proxy;
 pub mod registry;
 pub mod remote;
 pub mod signing;
@@ -57,3 +58,4 @@ pub use api::server_metrics::Metrics;
 pub use api_server::{ApiServer, Config, StartError};
 pub use kinds::Kinds;
 pub use kinds::resources::core::services::{AddressRanges, PortRange, ServiceRanges};
+pub use proxy::kubelets::KubeletSettings;

@@ -74,6 +74,8 @@ pub struct Answer {
     pub media_type: String,
     /// Its header `Audit-Id`; empty if it has none.
     pub audit_id: String,
+    /// Its header `Location`, if it has one.
+    pub location: Option<String>,
     /// Its headers `Warning`.
     pub warnings: Vec<String>,
     /// Its body.
@@ -251,15 +253,15 @@ impl Client {
             let head = Head::read(stream)?;
             let mut body = Vec::new();
             match head.length {
-                _ if method == "HEAD" => {}
+                _ if method == "HEAD" || head.code == 204 => {}
                 Some(length) => {
                     body.resize(length, 0);
                     stream.read_exact(&mut body)?;
                 }
                 None => while chunk(stream, &mut body)? {},
             }
-            let Head { code, media_type, audit_id, warnings, closes, .. } = head;
-            Ok((Answer { code, media_type, audit_id, warnings, body }, closes))
+            let Head { code, media_type, audit_id, location, warnings, closes, .. } = head;
+            Ok((Answer { code, media_type, audit_id, location, warnings, body }, closes))
         });
         match answer {
             Ok((answer, closes)) => {
@@ -316,6 +318,7 @@ fn send(stream: &mut Stream, method: &str, path: &str, headers: &str, body: &[u8
 struct Head {
     code: u16,
     media_type: String,
+    location: Option<String>,
     audit_id: String,
     warnings: Vec<String>,
     /// Nothing for a body in chunks.
@@ -343,6 +346,7 @@ impl Head {
             match line.to_ascii_lowercase().split_once(": ") {
                 Some(("content-type", media_type)) => media_type.clone_into(&mut head.media_type),
                 Some(("audit-id", id)) => id.clone_into(&mut head.audit_id),
+                Some(("location", location)) => head.location = Some(location.to_owned()),
                 Some(("content-length", length)) => head.length = length.parse().ok(),
                 Some(("connection", "close")) => head.closes = true,
                 _ => {}

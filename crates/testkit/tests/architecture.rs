@@ -51,7 +51,7 @@ const SERVER_FLOORS: &[&[&str]] = &[
         "state",
     ],
     &["http"],
-    &["remote"],
+    &["proxy", "remote"],
     &["registry"],
     &["audit", "authn"],
     &["authz"],

@@ -30,6 +30,7 @@ use crate::engine_flags::EngineFlags;
 use crate::failure::Failure;
 use crate::filter_flags::FilterFlags;
 use crate::kube_apiserver_flags::KubeApiserverFlags;
+use crate::kubelet_flags::KubeletFlags;
 use crate::lease_flags::identity;
 use crate::limit_flags::LimitFlags;
 use crate::logging::{LoggingFormat, log};
@@ -76,6 +77,9 @@ pub struct ServeArgs {
 
     #[command(flatten)]
     approver: ApproverFlags,
+
+    #[command(flatten)]
+    kubelets: KubeletFlags,
 
     #[command(flatten)]
     limits: LimitFlags,
@@ -206,6 +210,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         controllers: args.controllers.selection()?,
         controller_settings: args.controllers.settings()?,
         approver: args.approver.approver(),
+        kubelets: args.kubelets.settings(),
         signing: args.controllers.signing()?,
         signing_duration: args.controllers.cluster_signing_duration,
         audit: args.audit.open(&metrics.audit)?,

@@ -17,6 +17,7 @@ mod confinement;
 mod csr;
 mod guard;
 mod identity;
+mod kubelets;
 mod namespaces;
 mod old_manifests;
 mod posture;

@@ -51,6 +51,11 @@ impl Served {
         self.scratch.path().join("data")
     }
 
+    /// The number of the server's process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// The server's log since its last start.
     pub(crate) fn log(&self) -> String {
         self.process.log()

@@ -29,8 +29,6 @@ const KUBEADM: &[&str] = &[
     "--authorization-mode=Node,RBAC",
     "--enable-admission-plugins=NodeRestriction",
     "--enable-bootstrap-token-auth=true",
-    "--kubelet-client-certificate=/etc/kubernetes/pki/apiserver-kubelet-client.crt",
-    "--kubelet-client-key=/etc/kubernetes/pki/apiserver-kubelet-client.key",
     "--kubelet-preferred-address-types=InternalIP,ExternalIP,Hostname",
     "--proxy-client-cert-file=/etc/kubernetes/pki/front-proxy-client.crt",
     "--proxy-client-key-file=/etc/kubernetes/pki/front-proxy-client.key",
@@ -138,6 +136,8 @@ fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
         format!("--etcd-certfile={}", tls.certificate.display()),
         format!("--etcd-keyfile={}", tls.key.display()),
         format!("--etcd-servers={}", etcd.endpoint()),
+        format!("--kubelet-client-certificate={}", tls.certificate.display()),
+        format!("--kubelet-client-key={}", tls.key.display()),
     ];
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     let served = Served::start(&[KUBEADM, &more, &files].concat());
@@ -150,6 +150,22 @@ fn the_command_lines_of_kubernetes_start_and_what_has_no_effect_is_told_once() {
     }
     for name in ["ClusterTrustBundle", "api/all", "NodeRestriction", "--etcd-servers"] {
         assert!(!told.contains(name), "{name}: {told}");
+    }
+}
+
+#[test]
+fn files_for_kubelets_that_cannot_be_used_are_told_at_start() {
+    let folder = Scratch::new();
+    let (none, data) = (folder.path().join("none.pem"), folder.path().join("data"));
+    let none = none.display();
+    for flags in [
+        vec![format!("--kubelet-certificate-authority={none}")],
+        vec![format!("--kubelet-client-certificate={none}"), format!("--kubelet-client-key={none}")],
+    ] {
+        let done = program!().serve_command(&data).args(flags).output().unwrap();
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains("none.pem") && said.contains("--kubelet-certificate-authority"), "{said}");
     }
 }
 

@@ -175,7 +175,7 @@ pub enum Behaviour {
     Part(&'static Part),
     /// Acts on a document that is not stored.
     Action(Action),
-    /// Connects to the kubelet.
+    /// Connects to the kubelet, or to another server.
     Connect,
 }
 
@@ -232,6 +232,11 @@ impl Subresource {
     /// Whether its objects can be shown as a table: as kubectl shows those of `status` and `scale`.
     pub fn has_table(&self) -> bool {
         matches!(self.name, "status" | "scale")
+    }
+
+    /// Whether a path follows it, which is passed on to another server.
+    pub fn takes_path(&self) -> bool {
+        matches!(self.behaviour, Behaviour::Connect) && self.name == "proxy"
     }
 
     /// The status subresource of a kind (AP-101).

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WantsClientCert, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs};
 use rustls::server::ParsedCertificate;
 use rustls::{
     CertificateError, ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore,
@@ -37,11 +37,34 @@ pub fn system_bundles() -> &'static [&'static str] {
 /// No usable authority, or a key that does not belong to the certificate.
 pub fn client(roots_pem: &[u8], identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
     let (provider, builder) = trusting(roots_pem)?;
+    presenting(&provider, builder, identity)
+}
+
+/// The configuration of a client that encrypts, but accepts any certificate of the server, and presents this certificate, in
+/// PEM form.
+///
+/// # Errors
+/// A key that does not belong to the certificate.
+pub fn unverified(identity: Option<(&[u8], &KeyPair)>) -> Result<ClientConfig, TlsError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(provider.signature_verification_algorithms)));
+    presenting(&provider, builder, identity)
+}
+
+/// Ends a configuration with the certificate that the client presents, if any.
+fn presenting(
+    provider: &CryptoProvider,
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    identity: Option<(&[u8], &KeyPair)>,
+) -> Result<ClientConfig, TlsError> {
     Ok(match identity {
         None => builder.with_no_client_auth(),
         Some((chain_pem, key)) => {
             // Checks that the key belongs to the certificate.
-            certified(&provider, chain_pem, key)?;
+            certified(provider, chain_pem, key)?;
             builder.with_client_auth_cert(
                 pem::certificates(chain_pem).collect(),
                 key.private_der().clone_key(),
@@ -80,6 +103,45 @@ pub fn plain() -> Result<ClientConfig, TlsError> {
     let builder = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?;
     Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth())
+}
+
+/// Accepts any certificate whose key the server has.
+#[derive(Debug)]
+struct Anybody(WebPkiSupportedAlgorithms);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, dss, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, dss, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
+    }
 }
 
 /// Verifies as usual, but also accepts a server certificate that is itself trusted although it is an authority's, as

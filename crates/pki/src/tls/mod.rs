@@ -23,7 +23,7 @@ use rustls_pki_types::{CertificateDer, UnixTime};
 use crate::key::KeyPair;
 use crate::pem;
 
-pub use client::{client, plain, system_bundles};
+pub use client::{client, plain, system_bundles, unverified};
 pub use remote::{RemoteIdentity, RemoteKey, client_of};
 pub use rustls::ClientConfig;
 

@@ -10,6 +10,7 @@ use policy::request_info::RequestInfo;
 use tokio::sync::{Mutex, watch};
 
 use super::check::Check;
+use super::connections::Connections;
 use super::documents::Documents;
 use super::event_quota::EventQuota;
 use super::filter_lists::FilterLists;
@@ -24,6 +25,7 @@ use crate::authn::impersonation::Remembered;
 use crate::authz::{Authorization, Permit};
 use crate::http::budget::Budget;
 use crate::http::limits::Limits;
+use crate::proxy::kubelets::Kubelets;
 use crate::registry::backend::Backend;
 use crate::registry::right_changes::RightChanges;
 use crate::registry::runtime_config::RuntimeConfig;
@@ -37,6 +39,7 @@ pub struct App {
     pub(super) authorization: Arc<Authorization>,
     pub(super) backend: Arc<Backend>,
     pub(super) checks: Vec<Check>,
+    pub(super) connections: Arc<Connections>,
     pub(super) documents: Documents,
     pub(super) event_quota: EventQuota,
     pub(super) filter_lists: FilterLists,
@@ -46,6 +49,8 @@ pub struct App {
     pub(super) large_work: Arc<LargeWork>,
     pub(super) is_shutting_down: Arc<AtomicBool>,
     pub(super) impersonators: Remembered,
+    /// The connections to kubelets.
+    pub(super) kubelets: Arc<Kubelets>,
     pub(super) limits: Limits,
     pub(super) audit: Option<Audit>,
     pub(super) metrics: Metrics,
@@ -79,6 +84,8 @@ pub struct AppConfig {
     pub filter_lists: FilterLists,
     /// The kinds that are served.
     pub kinds: Kinds,
+    /// The connections to kubelets.
+    pub(crate) kubelets: Arc<Kubelets>,
     /// The resource limits.
     pub limits: Limits,
     /// The metrics.
@@ -108,6 +115,7 @@ impl App {
             authorization: config.authorization,
             backend: config.backend,
             checks,
+            connections: Arc::new(Connections::new(config.limits)),
             documents: Documents::new(&config.kinds, config.runtime),
             event_quota: EventQuota::new(config.event_ttl),
             filter_lists: config.filter_lists,
@@ -116,6 +124,7 @@ impl App {
             large_work: Arc::default(),
             is_shutting_down,
             impersonators: Remembered::default(),
+            kubelets: config.kubelets,
             limits: config.limits,
             audit: config.audit,
             metrics: config.metrics,

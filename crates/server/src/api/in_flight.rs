@@ -4,7 +4,7 @@
 //! requests of somebody else. A request has a seat while it is worked on, not while its client sends the body or reads
 //! the response. Leases and statuses of nodes have seats of their own, so that no load makes nodes look dead.
 //!
-//! Watches are not counted, because they are long-running. Neither are health checks, which matter most under load, nor
+//! Watches and connections to kubelets are not counted, because they are long-running. Neither are health checks, which matter most under load, nor
 //! requests of group `system:masters`, so that an administrator can always reach an overloaded server.
 
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use policy::request_info::RequestInfo;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::timeout;
 
-use crate::api::route::{Action, Route};
+use crate::api::route::Route;
 use crate::http::account::Account;
 use crate::http::fair_queue::{FairQueue, Seat, Size};
 use crate::http::status::{Answer, text};
@@ -116,7 +116,7 @@ impl InFlight {
         (user, account): (&User, Account),
         patience: Duration,
     ) -> Result<Option<Entered>, Box<Answer>> {
-        if matches!(route, Route::Health(_) | Route::Object { action: Action::Watch, .. }) {
+        if matches!(route, Route::Health(_)) || route.is_long_running() {
             return Ok(None);
         }
         let lane = match info.verb() {

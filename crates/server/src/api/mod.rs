@@ -3,6 +3,8 @@
 
 pub mod app;
 pub mod check;
+mod connect;
+mod connections;
 mod discovery;
 mod dispatch;
 pub mod documents;

@@ -1,6 +1,7 @@
 //! Where a request about objects leads.
 
 use http::Method;
+use kinds::resource::Endpoint;
 use policy::request_info::RequestInfo;
 
 use super::route::{Action, Route, Row, Scope};
@@ -11,6 +12,9 @@ pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) ->
     let is_collection = target.name.is_empty();
     if target.resource.action.is_some() {
         return route_of_action(target, method);
+    }
+    if let Endpoint::Connect = target.resource.endpoint(target.subresource) {
+        return route_of_connection(target, info, method);
     }
     let is_everywhere = target.resource.is_namespaced && target.namespace.is_empty();
     let action = match (method.as_str(), info.verb()) {
@@ -38,6 +42,27 @@ pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) ->
     };
     let subresource = target.subresource.map_or("", |subresource| subresource.name);
     Route::Object { row: Row(target.served), subresource, action, scope }
+}
+
+/// A connection: logs are read, commands and ports are opened, and proxies take every method.
+fn route_of_connection(target: &Target<'_>, info: &RequestInfo, method: &Method) -> Route {
+    let subresource = target.subresource.map_or("", |subresource| subresource.name);
+    let methods: &[&str] = match subresource {
+        "log" => &["GET"],
+        "proxy" => &["DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"],
+        _ => &["GET", "POST"],
+    };
+    // A verb of the path (AC-20) is not that of the method.
+    let is_usual = !matches!(info.verb(), "watch" | "proxy");
+    match methods.contains(&method.as_str()) && is_usual && !target.name.is_empty() {
+        true => Route::Object {
+            row: Row(target.served),
+            subresource,
+            action: Action::Connect,
+            scope: Scope::Resource,
+        },
+        false => Route::MethodNotAllowed,
+    }
 }
 
 /// AP-120: what is acted on and not stored can only be posted.

@@ -15,8 +15,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use super::route::{AUTHENTICATION_GROUP, Action, Route, Row, SELF_REVIEWS, Scope, TOKEN_REVIEWS};
 use crate::http::query::Query;
 
-/// The subresources that Kubernetes counts as connections, whatever the method.
-const CONNECTIONS: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 /// The media type of patches that kube-apiserver counts as APPLY.
 const APPLY: &[u8] = b"application/apply-patch+yaml";
 
@@ -80,7 +78,6 @@ pub(super) fn dry_run(head: &Parts) -> &'static str {
 
 fn verb(route: Route, head: &Parts) -> &'static str {
     match route {
-        Route::Object { subresource, .. } if CONNECTIONS.contains(&subresource) => return "CONNECT",
         Route::Object { action: Action::Patch, .. } => {
             let is_apply = head.headers.get(CONTENT_TYPE).is_some_and(|media| media.as_bytes() == APPLY);
             return if is_apply { "APPLY" } else { "PATCH" };

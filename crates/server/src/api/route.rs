@@ -73,9 +73,11 @@ pub enum IssuerDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Row(pub &'static Resource);
 
-/// The action on objects, one for each authorized verb.
+/// The action on objects, one for each authorized verb but those of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
+    /// A connection to a kubelet, a pod or a service, by any verb.
+    Connect,
     /// `create`
     Create,
     /// `delete`
@@ -95,9 +97,10 @@ pub enum Action {
 }
 
 impl Action {
-    /// Returns the verb for authorizers.
+    /// Returns the verb in lists of verbs.
     pub fn verb(self) -> &'static str {
         match self {
+            Self::Connect => "connect",
             Self::Create => "create",
             Self::Delete => "delete",
             Self::DeleteCollection => "deletecollection",
@@ -112,6 +115,7 @@ impl Action {
     /// Returns the verb for metrics.
     pub(crate) fn label(self) -> &'static str {
         match self {
+            Self::Connect => "CONNECT",
             Self::Create => "POST",
             Self::Delete => "DELETE",
             Self::DeleteCollection => "DELETECOLLECTION",
@@ -252,6 +256,16 @@ impl Version {
 }
 
 impl Route {
+    /// Returns whether requests go on after their answers have begun, and need no turn: watches and connections.
+    pub(crate) fn is_long_running(self) -> bool {
+        matches!(self, Self::Object { action: Action::Watch | Action::Connect, .. })
+    }
+
+    /// Returns whether requests are passed on to another server.
+    pub(crate) fn is_connection(self) -> bool {
+        matches!(self, Self::Object { action: Action::Connect, .. })
+    }
+
     /// The reviews in version `v1`.
     pub(crate) const REVIEWS: [Self; 4] = [
         Self::Review { kind: Kind::Local, version: Version::V1 },

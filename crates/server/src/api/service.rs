@@ -8,8 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use http::header::{EXPECT, WARNING};
 use http::request::Parts;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use policy::User;
 use policy::request_info::{RequestInfo, RequestInfoError};
 use portcullis_apimachinery::duration;
 use portcullis_apimachinery::quote::quoted;
@@ -17,6 +18,7 @@ use portcullis_store::Store as _;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
+use super::connect::{self, Connecting};
 use super::dispatch::{self, Asked};
 use super::large_work::LARGE;
 use super::object_route;
@@ -65,7 +67,9 @@ pub(super) async fn serve(
 ) -> Response<Sent> {
     let started = Instant::now();
     let busy = Busy::begin(&connection);
-    let (mut head, mut body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    // None once it is passed on to another server.
+    let mut body = Some(body);
     let trail = Arc::new(Trail::begin(&head.headers, connection.remote));
     head.extensions.insert(Arc::clone(&trail));
     let audited = Audited { app: Arc::clone(&app), trail: Arc::clone(&trail) };
@@ -108,35 +112,46 @@ pub(super) async fn serve(
         seconds = started.elapsed().as_secs_f64(),
         "answered"
     );
-    let watching = is_watch(route).then(|| Counted::new(&app.metrics.watches(route, &head)));
+    let is_long_running = route.is_long_running();
+    let running = is_long_running.then(|| Counted::new(&app.metrics.watches(route, &head)));
+    let is_tunnel = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
     if let Some(audit) = &app.audit {
         match answer.body() {
+            Body::Whole(_) if is_tunnel => trail.started(audit).await,
             Body::Whole(_) => trail.complete(audit).await,
-            Body::Stream(_) if is_watch(route) => trail.started(audit).await,
+            Body::Stream(_) if is_long_running => trail.started(audit).await,
             Body::Parts(_) | Body::Stream(_) => {}
         }
         trail.pause();
     }
     // The trail of a complete response has ended.
-    let audited = (!matches!(answer.body(), Body::Whole(_))).then_some(audited);
+    let audited = (is_tunnel || !matches!(answer.body(), Body::Whole(_))).then_some(audited);
     let expects = head.headers.contains_key(EXPECT);
     // Only the stream is held while the rest of the body arrives.
     drop((head, trail));
-    request_body::end(&connection, &mut body, expects, &mut answer).await;
+    if let Some(body) = &mut body {
+        request_body::end(&connection, body, expects, &mut answer).await;
+    }
     let sending = Sending::new(&connection.activity, Some(charge));
+    if is_tunnel {
+        connection.keep_with_tunnel((busy, audited, running));
+        return answer.map(|body| body.sent((), sending));
+    }
     answer.map(|body| {
         let body = match body {
             Body::Parts(parts) => app.large_work.paced(app.held.nothing(account), account, parts),
             body => body,
         };
-        body.sent((busy, audited, watching), sending)
+        body.sent((busy, audited, running), sending)
     })
 }
 
 /// Whether the body of a request is read.
 fn takes_body(route: Route, method: &Method) -> bool {
     let is_route = match route {
-        Route::Object { action, .. } => !matches!(action, Action::Get | Action::List | Action::Watch),
+        Route::Object { action, .. } => {
+            !matches!(action, Action::Get | Action::List | Action::Watch | Action::Connect)
+        }
         Route::Review { .. } | Route::SelfReview | Route::TokenReview => true,
         _ => false,
     };
@@ -158,10 +173,10 @@ fn is_pretty(route: Route, is_success: bool, head: &Parts) -> bool {
 /// client's.
 ///
 /// # Errors
-/// 400 for a value that is not a duration. Watches do not have it, and are not looked at.
+/// 400 for a value that is not a duration. Watches and connections do not have it, and are not looked at.
 fn time_limit(head: &Parts, route: Route, longest: Duration) -> Result<Duration, Status> {
     // Most requests have no such parameter, and need not be parsed for it.
-    let query = head.uri.query().filter(|query| query.contains("timeout=") && !is_watch(route));
+    let query = head.uri.query().filter(|query| query.contains("timeout=") && !route.is_long_running());
     let query = query.map(Query::parse).unwrap_or_default();
     let Some(text) = query.first("timeout").filter(|text| !text.is_empty()) else { return Ok(longest) };
     let Some(nanoseconds) = duration::parse(text) else {
@@ -205,7 +220,7 @@ async fn respond(
     app: &Arc<App>,
     connection: &Arc<Connection<Peer>>,
     head: &Parts,
-    body: &mut Incoming,
+    body: &mut Option<Incoming>,
     charge: &mut Charge,
     trail: &Trail,
 ) -> Responded {
@@ -286,7 +301,7 @@ async fn respond_to(
     (app, connection): (&Arc<App>, &Arc<Connection<Peer>>),
     asked: Authenticated<'_>,
     head: &Parts,
-    body: &mut Incoming,
+    body: &mut Option<Incoming>,
     charge: &mut Charge,
     trail: &Trail,
 ) -> Answer {
@@ -320,7 +335,8 @@ async fn respond_to(
         }
     };
 
-    let mut rights = is_watch(route)
+    let mut rights = route
+        .is_long_running()
         .then(|| Box::new(WatchRights::of(app, connection, &head.headers, info, &caller, wanted, account)));
     let is_filtered = match takes_part(route) {
         true => app.filter_lists.asks(&head.headers, caller.user()),
@@ -340,22 +356,29 @@ async fn respond_to(
     if let (Some(rights), Access::Part(_)) = (&mut rights, &access) {
         rights.are_partial();
     }
-    if let Some(Err(status)) = rights.as_mut().map(|rights| rights.count(caller.original())) {
+    if is_watch(route)
+        && let Some(Err(status)) = rights.as_mut().map(|rights| rights.count(caller.original()))
+    {
         app.metrics.terminated(route, head, StatusCode::TOO_MANY_REQUESTS);
         return status.into_answer();
+    }
+    if route.is_connection() {
+        let of = Allowed { access, rights, target: about, info, account };
+        let answer = Box::pin(connect((app, connection), of, caller.original(), head, body)).await;
+        return warned(answer.unwrap_or_else(|refusal| terminated(app, route, head, refusal)), warning);
     }
     let user = Arc::clone(caller.user());
     // Pinned in place: a timeout would move it.
     let mut answering = pin!(async {
-        let body = match takes_body(route, &head.method) {
-            true => {
+        let body = match body.as_mut().filter(|_| takes_body(route, &head.method)) {
+            Some(body) => {
                 // A client that sends slowly keeps no place in the audit log.
                 trail.pause();
                 let body = Box::pin(request_body::read(head, body, &app.limits, charge)).await;
                 trail.resume(app.audit.as_ref(), deadline).await.map_err(Status::into_answer)?;
                 body.map_err(Status::into_answer)?
             }
-            false => Bytes::new(),
+            None => Bytes::new(),
         };
         let patience = time_limit / PATIENCE;
         let entered = app.in_flight.enter(route, info, (&user, account), patience).await;
@@ -372,17 +395,54 @@ async fn respond_to(
             Err(_) => Err(Status::late().into_answer()),
         },
     };
-    let mut answer = answered.unwrap_or_else(|refusal| {
-        if matches!(refusal.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT) {
-            app.metrics.terminated(route, head, refusal.status());
-        }
-        refusal
-    });
+    let mut answer = answered.unwrap_or_else(|refusal| terminated(app, route, head, refusal));
     if let Some(rights) = rights {
         answer = answer.map(|body| body.until(rights.ended()));
     }
+    warned(answer, warning)
+}
+
+/// Counts a refusal by which the server protects itself.
+fn terminated(app: &App, route: Route, head: &Parts, refusal: Answer) -> Answer {
+    if matches!(refusal.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::GATEWAY_TIMEOUT) {
+        app.metrics.terminated(route, head, refusal.status());
+    }
+    refusal
+}
+
+fn warned(mut answer: Answer, warning: Option<HeaderValue>) -> Answer {
     if let Some(warning) = warning {
         answer.headers_mut().append(WARNING, warning);
     }
     answer
+}
+
+/// A connection that was allowed.
+struct Allowed<'a> {
+    access: Access,
+    rights: Option<Box<WatchRights>>,
+    target: Option<Target<'a>>,
+    info: &'a RequestInfo,
+    account: Account,
+}
+
+/// Passes a request of this authenticated user on to another server.
+///
+/// # Errors
+/// The response if it is not passed on.
+async fn connect(
+    (app, connection): (&Arc<App>, &Arc<Connection<Peer>>),
+    allowed: Allowed<'_>,
+    original: &User,
+    head: &Parts,
+    body: &mut Option<Incoming>,
+) -> Result<Answer, Answer> {
+    let Allowed { access, rights, target, info, account } = allowed;
+    // Only collections of objects have parts.
+    let (Access::Whole(permit), Some(rights), Some(target)) = (access, rights, target) else {
+        return Err(Status::not_found().into_answer());
+    };
+    let opened = app.connections.open(account, original).map_err(Status::into_answer)?;
+    let connecting = Connecting { app, connection, permit, info, target, head, rights, opened };
+    connect::answer(connecting, body).await.map_err(Status::into_answer)
 }

@@ -1,16 +1,17 @@
-//! Ends a watch when its caller loses the right to it: when the credentials are no longer valid, or the authorizers no
-//! longer allow the watch (NB-20). Bounds the number of watches of one caller.
+//! Ends a watch, or a connection to a kubelet, when its caller loses the right to it: when the credentials are no longer valid,
+//! or the authorizers no longer allow it (NB-20). Bounds the number of watches of one caller.
 //!
-//! DIVERGES: kube-apiserver authorizes a watch once. It goes on after the caller was deleted, or, for a node, after the
-//! pod has left for which the node may read a secret.
+//! DIVERGES: kube-apiserver authorizes a watch, a log or an exec session once. It goes on after the caller was deleted, or, for a
+//! node, after the pod has left for which the node may read a secret.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::{HeaderMap, HeaderValue};
-use policy::User;
+use http::header::{CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use policy::chain::MASTERS_GROUP;
 use policy::request_info::RequestInfo;
+use policy::{Attributes, User};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -47,6 +48,8 @@ pub(super) struct WatchRights {
     trust: [watch::Receiver<()>; 2],
     /// Whether the watch shows what this very user may get, and looks after that itself.
     is_partial: bool,
+    /// Another verb that the user must have the right to, if any.
+    also: Option<&'static str>,
     /// Counts the watch.
     charge: Charge,
 }
@@ -63,7 +66,12 @@ impl WatchRights {
         account: Account,
     ) -> Self {
         let mut credentials = HeaderMap::new();
-        for (name, value) in headers.iter().filter(|(name, _)| app.authentication.reads_header(name)) {
+        // The token of a WebSocket is one only beside these two (AN-53).
+        let is_websocket = headers.contains_key(SEC_WEBSOCKET_PROTOCOL);
+        let is_read = |name: &HeaderName| {
+            app.authentication.reads_header(name) || is_websocket && [CONNECTION, UPGRADE].contains(name)
+        };
+        for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
             // A copy: the value would keep the buffer of the connection alive.
             if let Ok(value) = HeaderValue::from_bytes(value.as_bytes()) {
                 credentials.append(name.clone(), value);
@@ -80,6 +88,7 @@ impl WatchRights {
                 .map(|user| app.right_changes.interest(user, info.namespace())),
             trust: app.authentication.trust_changes(),
             is_partial: false,
+            also: None,
             charge: app.watches.nothing(account),
         }
     }
@@ -87,6 +96,11 @@ impl WatchRights {
     /// The watch shows only what the caller may get (BC-40). It ends when the caller becomes another, or must not even read that.
     pub(super) fn are_partial(&mut self) {
         self.is_partial = true;
+    }
+
+    /// The user must have the right to this verb as well.
+    pub(super) fn need_also(&mut self, verb: &'static str) {
+        self.also = Some(verb);
     }
 
     /// Counts the watch until this is dropped.
@@ -131,7 +145,8 @@ impl WatchRights {
         tracing::info!(
             user = self.user.name,
             path = self.info.path(),
-            "a watch ends because the right to it has ended"
+            verb = self.info.verb(),
+            "a watch or a connection ends because the right to it has ended"
         );
     }
 
@@ -143,8 +158,12 @@ impl WatchRights {
         if self.is_partial {
             return *user == *self.user && self.app.authorization.is_part_allowed(&user, &self.info).await;
         }
-        user.name == self.user.name
-            && self.app.authorization.ask(&self.info.attributes(&user)).await.is_allow()
+        let attributes = self.info.attributes(&user);
+        if user.name != self.user.name || !self.app.authorization.ask(&attributes).await.is_allow() {
+            return false;
+        }
+        let Some(verb) = self.also else { return true };
+        self.app.authorization.ask(&Attributes { verb, ..attributes }).await.is_allow()
     }
 
     /// The user as whom the caller may act; none if it may no longer impersonate.

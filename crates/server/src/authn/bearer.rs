@@ -2,13 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use http::header::{AUTHORIZATION, CONNECTION, SEC_WEBSOCKET_PROTOCOL, UPGRADE};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONNECTION, UPGRADE};
+use http::{HeaderMap, HeaderName};
 
 use super::token_error::TokenError;
+use crate::http::subprotocol;
 
-/// The prefix of the WebSocket subprotocol that contains a token.
-const SUBPROTOCOL: &str = "base64url.bearer.authorization.k8s.io.";
 /// AN-51
 const SPARE_SPACE: &str =
     "the provided Authorization header contains extra space before the bearer token, and is ignored";
@@ -45,13 +44,12 @@ pub(super) fn websocket_token(headers: &HeaderMap) -> Option<Result<Vec<u8>, Tok
     if !has_word(headers, &CONNECTION, "upgrade") || !has_word(headers, &UPGRADE, "websocket") {
         return None;
     }
-    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
     let mut tokens = Vec::new();
     let mut has_other = false;
-    for protocol in values.flat_map(|value| value.split(',')).map(str::trim) {
-        match protocol.strip_prefix(SUBPROTOCOL) {
+    for protocol in subprotocol::offered(headers) {
+        match protocol.strip_prefix(subprotocol::TOKEN) {
             Some(token) => tokens.push(token),
-            None => has_other |= !protocol.is_empty(),
+            None => has_other = true,
         }
     }
     let token = match tokens.as_slice() {
@@ -66,29 +64,6 @@ pub(super) fn websocket_token(headers: &HeaderMap) -> Option<Result<Vec<u8>, Tok
     })
 }
 
-/// Removes the subprotocols that contain tokens (KA-43).
-pub(crate) fn without_token(headers: &mut HeaderMap) {
-    let is_token = |value: &HeaderValue| {
-        value.as_bytes().windows(SUBPROTOCOL.len()).any(|w| w == SUBPROTOCOL.as_bytes())
-    };
-    if !headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().any(is_token) {
-        return;
-    }
-    let values = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().filter_map(|value| value.to_str().ok());
-    let others: Vec<&str> = values
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|protocol| !protocol.is_empty() && !protocol.starts_with(SUBPROTOCOL))
-        .collect();
-    let others = HeaderValue::from_str(&others.join(", "));
-    headers.remove(SEC_WEBSOCKET_PROTOCOL);
-    if let Ok(others) = others
-        && !others.is_empty()
-    {
-        headers.insert(SEC_WEBSOCKET_PROTOCOL, others);
-    }
-}
-
 fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|found| found.trim().eq_ignore_ascii_case(word))
@@ -96,6 +71,9 @@ fn has_word(headers: &HeaderMap, name: &HeaderName, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+    use http::header::SEC_WEBSOCKET_PROTOCOL;
+
     use super::*;
 
     #[test]
@@ -143,7 +121,7 @@ mod tests {
         assert_eq!(token(&[one]), Some(Ok(b"abc".to_vec())));
         assert_eq!(token(&[own, own, "v4.channel.k8s.io"]), Some(Err(())));
         for bad in ["YWJj=", "YW+j", "_w"] {
-            let bad: &'static str = Box::leak(format!("{SUBPROTOCOL}{bad}").into_boxed_str());
+            let bad: &'static str = Box::leak(format!("{}{bad}", subprotocol::TOKEN).into_boxed_str());
             assert_eq!(token(&[bad, "v4.channel.k8s.io"]), Some(Err(())), "{bad}");
         }
         assert_eq!(websocket_token(&HeaderMap::new()).map(|_| ()), None);

@@ -33,7 +33,7 @@ mod vouched;
 
 pub use self::authentication::Authentication;
 pub(crate) use self::authentication::Reviewed;
-pub(crate) use self::bearer::{spare_space, without_token};
+pub(crate) use self::bearer::spare_space;
 pub use self::caller::{Caller, is_anonymous};
 pub use self::certificate::{BootstrapError, Peer};
 pub use self::config::{AuthenticationConfig, AuthenticationError};

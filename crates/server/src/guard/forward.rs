@@ -1,15 +1,10 @@
-//! Forwards requests to the kubelet and responses back: which headers are passed on, and which upgrades are allowed.
+//! Forwards requests to the kubelet and responses back. Headers and upgrades are those of [`crate::proxy`].
 
 use std::sync::Arc;
 
-use http::header::{
-    AUTHORIZATION, CONNECTION, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version};
+use http::{Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
-use hyper_util::rt::TokioIo;
 use policy::kubelet_api::{self, Endpoint};
 use portcullis_client::connect::describe;
 
@@ -19,30 +14,15 @@ use super::metrics::Outcome;
 use super::parts::{Guard, text, too_many};
 use super::tunnel::{OpenRight, OpenTunnel};
 use super::upstream::Kubelet;
-use crate::authn::{Peer, without_token};
+use crate::authn::Peer;
 use crate::http::account::Account;
 use crate::http::body::Body;
 use crate::http::budget::Charge;
 use crate::http::listener::{Busy, Connection, Tunnel};
 use crate::http::passed_body::{Interrupted, PassedBody};
 use crate::http::status::Answer;
-
-/// The other headers that apply to one connection only.
-const HOP_BY_HOP: [HeaderName; 8] = [
-    CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    PROXY_AUTHENTICATE,
-    TE,
-    TRAILER,
-    TRANSFER_ENCODING,
-    UPGRADE,
-];
-/// The other headers by which a caller could claim an identity or an origin.
-const CLAIMS: [HeaderName; 5] = [AUTHORIZATION, COOKIE, EXPECT, FORWARDED, PROXY_AUTHORIZATION];
-const CLAIM_PREFIXES: [&str; 4] = ["x-remote-", "impersonate-", "x-forwarded-", "x-real-ip"];
-/// The protocols that kubelets speak after an upgrade.
-const PROTOCOLS: [&str; 2] = ["SPDY/3.1", "websocket"];
+use crate::proxy::headers;
+use crate::proxy::upgrade::{self, Reply};
 
 /// What is charged for a request until its answer is over, because it has a connection to the kubelet to itself. In
 /// bytes.
@@ -100,7 +80,7 @@ pub(super) async fn forward(
             *request.method_mut() = head.method.clone();
             *request.uri_mut() = url;
             *request.headers_mut() =
-                headers_to_kubelet(&head.headers, kubelet.authority().as_str(), protocol);
+                headers::to_server(&head.headers, kubelet.authority().as_str(), protocol);
             request
         }
         Err(error) => return (Outcome::Unreadable, text(StatusCode::BAD_REQUEST, &error.to_string())),
@@ -141,66 +121,12 @@ pub(super) async fn forward(
 /// Returns the requested upgrade protocol, if the endpoint supports streams. Other requests are forwarded without an
 /// upgrade.
 fn protocol(endpoint: &Endpoint, head: &Parts) -> Option<&'static str> {
-    if !endpoint.streams() || head.version != Version::HTTP_11 {
-        return None;
-    }
-    let wants = words(&head.headers, &CONNECTION).any(|word| word.eq_ignore_ascii_case("upgrade"));
-    if wants { only(words(&head.headers, &UPGRADE)) } else { None }
-}
-
-/// Returns the protocol among these words; it must be the only one.
-fn only<'w>(mut words: impl Iterator<Item = &'w str>) -> Option<&'static str> {
-    let named = words.next().filter(|_| words.next().is_none())?;
-    PROTOCOLS.into_iter().find(|known| known.eq_ignore_ascii_case(named))
-}
-
-fn words<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
-    let values = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).map(str::trim).filter(|word| !word.is_empty())
-}
-
-/// Returns the headers without the hop-by-hop ones.
-fn without_hops(headers: &HeaderMap) -> HeaderMap {
-    let mut kept = headers.clone();
-    for named in words(headers, &CONNECTION) {
-        if let Ok(name) = named.parse::<HeaderName>() {
-            kept.remove(name);
-        }
-    }
-    for name in &HOP_BY_HOP {
-        kept.remove(name);
-    }
-    kept
-}
-
-fn headers_to_kubelet(headers: &HeaderMap, host: &str, protocol: Option<&'static str>) -> HeaderMap {
-    let mut kept = without_hops(headers);
-    for name in &CLAIMS {
-        kept.remove(name);
-    }
-    let claims: Vec<HeaderName> = kept
-        .keys()
-        .filter(|name| CLAIM_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix)))
-        .cloned()
-        .collect();
-    for name in claims {
-        kept.remove(name);
-    }
-    if let Ok(host) = HeaderValue::from_str(host) {
-        kept.insert(HOST, host);
-    }
-    // KA-43
-    without_token(&mut kept);
-    if let Some(protocol) = protocol {
-        kept.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        kept.insert(UPGRADE, HeaderValue::from_static(protocol));
-    }
-    kept
+    upgrade::asked(head).filter(|_| endpoint.streams())
 }
 
 fn answered(answer: Response<Incoming>, counted: (Busy<Peer>, Charge)) -> Answer {
     let (mut head, body) = answer.into_parts();
-    head.headers = without_hops(&head.headers);
+    head.headers = headers::to_client(&head.headers, None);
     head.version = Version::default();
     head.extensions.clear();
     Response::from_parts(head, Body::passed_on(body, counted))
@@ -231,35 +157,24 @@ async fn upgraded(
     protocol: &'static str,
 ) -> (Outcome, Answer) {
     let Opening { guard, connection, head, record, busy, place } = opening;
-    let (kubelet, status) = (&guard.parts.kubelet, answer.status());
-    if status.is_client_error() || status.is_server_error() {
-        return (Outcome::Allowed, answered(answer, (busy, place)));
-    }
-    let is_agreed = only(words(answer.headers(), &UPGRADE)) == Some(protocol);
-    if status != StatusCode::SWITCHING_PROTOCOLS || !is_agreed {
-        return unexpected(kubelet, status);
-    }
-    let far = match hyper::upgrade::on(&mut answer).await {
-        Ok(far) => far,
-        Err(error) => {
-            tracing::warn!(kubelet = %kubelet.authority(), %error, "the kubelet broke an upgrade off");
-            return unexpected(kubelet, status);
-        }
+    let kubelet = &guard.parts.kubelet;
+    let far = match upgrade::reply(&mut answer, protocol).await {
+        Reply::Switched(far) => far,
+        Reply::Refused => return (Outcome::Allowed, answered(answer, (busy, place))),
+        Reply::Unexpected(status) => return unexpected(kubelet, status),
     };
     // Nothing is forwarded for nobody.
-    let Some(user) = &record.user else { return unexpected(kubelet, status) };
+    let Some(user) = &record.user else { return unexpected(kubelet, answer.status()) };
     let right = OpenRight::of(guard, connection, head, user);
     let open = OpenTunnel::new(guard, record.clone(), busy, place);
     connection.tunnel_to(Tunnel {
-        far: Box::new(TokioIo::new(far)),
+        far: Box::new(far),
         idle: guard.parts.tunnel_idle,
         revoked: Box::pin(right.ended()),
         over: Box::new(|carried| open.end(carried)),
     });
     let (mut head, _) = answer.into_parts();
-    head.headers = without_hops(&head.headers);
-    head.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-    head.headers.insert(UPGRADE, HeaderValue::from_static(protocol));
+    head.headers = headers::to_client(&head.headers, Some(protocol));
     head.extensions.clear();
     (Outcome::Allowed, Response::from_parts(head, Body::default()))
 }

@@ -1,8 +1,7 @@
 //! Connections to the kubelet behind the guard: its serving certificate is verified, and the guard presents its own
 //! client certificate.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +13,11 @@ use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilde
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use pki::KeyPair;
-use pki::key::KeyError;
-use pki::tls::TlsError;
+use pki::tls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::http::passed_body::PassedBody;
+use crate::proxy::tls_files::{Source, Texts, TlsFiles, TlsFilesError};
 
 /// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -31,8 +30,6 @@ const READ_BUFFER: usize = 16 * 1024;
 /// What the system holds of one answer before it is read. In bytes. The kubelet is on the same machine: more would not
 /// be faster, and would be held for every client that does not read.
 const SOCKET_BUFFER: usize = 256 * 1024;
-/// The interval at which the files are checked.
-const PERIOD: Duration = Duration::from_secs(10);
 
 type Client = legacy::Client<HttpsConnector<HttpConnector>, PassedBody>;
 
@@ -54,32 +51,9 @@ pub struct KubeletConfig {
 /// An invalid kubelet configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeletError {
-    /// A file cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The key is invalid.
-    #[error("{}: {source}", path.display())]
-    Key {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: KeyError,
-    },
-    /// The certificates cannot be used.
-    #[error("{} with {}: {source}", authority.display(), certificate.display())]
-    Tls {
-        /// The CA file of the kubelet.
-        authority: PathBuf,
-        /// The file of the guard's certificate.
-        certificate: PathBuf,
-        /// Why.
-        source: TlsError,
-    },
+    /// A file cannot be used.
+    #[error(transparent)]
+    Files(#[from] TlsFilesError),
     /// The name is invalid.
     #[error("{0:?} is not a valid certificate name")]
     Name(String),
@@ -87,16 +61,10 @@ pub enum KubeletError {
 
 /// See the module.
 pub struct Kubelet {
-    config: KubeletConfig,
+    authority: Authority,
+    name: ServerName<'static>,
+    files: TlsFiles,
     client: ArcSwap<Client>,
-}
-
-/// The contents of the three files.
-#[derive(PartialEq, Eq)]
-struct Files {
-    authority: Vec<u8>,
-    certificate: Vec<u8>,
-    key: Vec<u8>,
 }
 
 impl Kubelet {
@@ -105,19 +73,25 @@ impl Kubelet {
     /// # Errors
     /// See [`KubeletError`].
     pub fn new(config: KubeletConfig) -> Result<Self, KubeletError> {
-        let files = Files::read(&config)?;
-        let client = ArcSwap::from_pointee(connector(&config, &files)?);
-        Ok(Self { config, client })
+        let files = TlsFiles {
+            authority: Source::File(config.certificate_authority),
+            certificate: Source::File(config.client_certificate),
+            key: Source::File(config.client_key),
+        };
+        let name = config.server_name;
+        let name = ServerName::try_from(name.clone()).map_err(|_| KubeletError::Name(name))?;
+        let client = connector(&name, files.verifying(&files.read()?)?);
+        Ok(Self { authority: config.authority, name, files, client: ArcSwap::from_pointee(client) })
     }
 
     /// Returns the host and port.
     pub fn authority(&self) -> &Authority {
-        &self.config.authority
+        &self.authority
     }
 
     /// Returns the URL of a path with its query, unchanged.
     pub(super) fn url(&self, path_and_query: &str) -> Result<Uri, http::Error> {
-        let authority = self.config.authority.clone();
+        let authority = self.authority.clone();
         Uri::builder().scheme("https").authority(authority).path_and_query(path_and_query).build()
     }
 
@@ -132,54 +106,16 @@ impl Kubelet {
 
     /// Reloads renewed certificates until the future is dropped. Invalid files change nothing.
     pub async fn follow(self: Arc<Self>) {
-        let mut last = Files::read(&self.config).ok();
-        loop {
-            tokio::time::sleep(PERIOD).await;
-            let Ok(new) = Files::read(&self.config) else { continue };
-            if last.as_ref() == Some(&new) {
-                continue;
-            }
-            match connector(&self.config, &new) {
-                Ok(client) => {
-                    self.client.store(Arc::new(client));
-                    tracing::info!("the files have changed; reconnecting to the kubelet");
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the previous connection to the kubelet remains in use")
-                }
-            }
-            last = Some(new);
-        }
+        let take_up = |texts: &Texts| {
+            let tls = self.files.verifying(texts)?;
+            self.client.store(Arc::new(connector(&self.name, tls)));
+            Ok(())
+        };
+        self.files.follow(take_up).await;
     }
 }
 
-impl Files {
-    fn read(config: &KubeletConfig) -> Result<Self, KubeletError> {
-        let read = |path: &Path| {
-            std::fs::read(path).map_err(|source| KubeletError::File { path: path.to_owned(), source })
-        };
-        let certificate = read(&config.client_certificate)?;
-        // One file may contain both: it is then read once, so that a renewal cannot cause a mismatch.
-        let key = match config.client_key == config.client_certificate {
-            true => certificate.clone(),
-            false => read(&config.client_key)?,
-        };
-        Ok(Self { authority: read(&config.certificate_authority)?, certificate, key })
-    }
-}
-
-fn connector(config: &KubeletConfig, files: &Files) -> Result<Client, KubeletError> {
-    let key = KeyPair::from_pem(&files.key)
-        .map_err(|source| KubeletError::Key { path: config.client_key.clone(), source })?;
-    let tls = pki::tls::client(&files.authority, Some((&files.certificate, &key))).map_err(|source| {
-        KubeletError::Tls {
-            authority: config.certificate_authority.clone(),
-            certificate: config.client_certificate.clone(),
-            source,
-        }
-    })?;
-    let name =
-        config.server_name.clone().try_into().map_err(|_| KubeletError::Name(config.server_name.clone()))?;
+fn connector(name: &ServerName<'static>, tls: ClientConfig) -> Client {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
@@ -188,13 +124,13 @@ fn connector(config: &KubeletConfig, files: &Files) -> Result<Client, KubeletErr
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls)
         .https_only()
-        .with_server_name_resolver(FixedServerNameResolver::new(name))
+        .with_server_name_resolver(FixedServerNameResolver::new(name.clone()))
         .enable_http1()
         .wrap_connector(http);
-    Ok(legacy::Client::builder(TokioExecutor::new())
+    legacy::Client::builder(TokioExecutor::new())
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(SPARE)
         .pool_timer(TokioTimer::new())
         .http1_max_buf_size(READ_BUFFER)
-        .build(connector))
+        .build(connector)
 }

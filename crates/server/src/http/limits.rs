@@ -29,6 +29,10 @@ pub struct Limits {
     pub held_bytes: usize,
     /// The maximum number of watches of one user. One may be the user of a component on every node.
     pub watches: usize,
+    /// The maximum number of logs, exec sessions, forwarded ports and proxied requests of one user that are open at a time.
+    pub opened: usize,
+    /// The same of all users.
+    pub opened_by_all: usize,
     /// The time in which a client must read a part of a response.
     pub write: Duration,
     /// The idle timeout of a connection.
@@ -61,6 +65,8 @@ impl Default for Limits {
             mutating_in_flight: 200,
             held_bytes: 16 * 1024 * 1024,
             watches: 20_000,
+            opened: 400,
+            opened_by_all: 2000,
             write: Duration::from_secs(60),
             idle: Duration::from_secs(90),
             shutdown: Duration::from_secs(10),

@@ -18,5 +18,6 @@ pub(crate) mod redirect;
 pub(crate) mod request_body;
 pub mod serving_certificate;
 pub mod status;
+pub(crate) mod subprotocol;
 pub(crate) mod turn;
 pub(crate) mod warning;

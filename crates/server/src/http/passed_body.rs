@@ -30,7 +30,8 @@ impl Interrupted {
 /// A body of which a part must arrive within a limit, so that a client that sends nothing holds no connection to the
 /// other server for long.
 pub(crate) struct PassedBody {
-    body: Incoming,
+    /// None for no body.
+    body: Option<Incoming>,
     limit: Duration,
     /// Runs while the next part is awaited.
     timer: Option<Pin<Box<Sleep>>>,
@@ -39,7 +40,12 @@ pub(crate) struct PassedBody {
 
 impl PassedBody {
     pub(crate) fn new(body: Incoming, limit: Duration) -> Self {
-        Self { body, limit, timer: None, is_waiting: false }
+        Self { body: Some(body), limit, timer: None, is_waiting: false }
+    }
+
+    /// No body.
+    pub(crate) fn empty() -> Self {
+        Self { body: None, limit: Duration::ZERO, timer: None, is_waiting: false }
     }
 
     /// Returns whether the next part has not arrived in time.
@@ -61,7 +67,8 @@ impl HttpBody for PassedBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
         let this = &mut *self;
-        match Pin::new(&mut this.body).poll_frame(cx) {
+        let Some(body) = &mut this.body else { return Poll::Ready(None) };
+        match Pin::new(body).poll_frame(cx) {
             Poll::Ready(frame) => {
                 this.is_waiting = false;
                 Poll::Ready(frame.map(|frame| frame.map_err(Interrupted::Broken)))
@@ -72,10 +79,10 @@ impl HttpBody for PassedBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        self.body.as_ref().map_or(SizeHint::with_exact(0), HttpBody::size_hint)
     }
 }

@@ -59,8 +59,9 @@ impl<'a> Target<'a> {
             "" => take("/api/"),
             group => take("/apis/") && take(group) && take("/"),
         };
-        // AP-4: a trailing slash is accepted, also after an object.
-        let ends = |rest: &str| matches!(rest, "" | "/");
+        // AP-4: a trailing slash is accepted, also after an object. What follows a proxy is the path to pass on.
+        let has_path = self.subresource.is_some_and(Subresource::takes_path);
+        let ends = |rest: &str| matches!(rest, "" | "/") || has_path && rest.starts_with('/');
         prefix
             && take(self.served.version)
             && {

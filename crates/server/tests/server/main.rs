@@ -17,6 +17,7 @@ mod bootstrap_credentials;
 mod certificates;
 mod cluster;
 mod common;
+mod connections;
 mod discovery;
 mod encryption;
 mod ended_rights;

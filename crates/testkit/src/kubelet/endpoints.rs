@@ -182,6 +182,8 @@ fn logs(asked: &Asked<'_>) -> Response<Answer> {
             end: options.follow_lines,
             _open: open,
         })
+    } else if let Some(left) = options.log_bytes {
+        Answer::Pattern { left, announced: false }
     } else {
         Answer::Whole(Some((1..=LINES).map(line).collect::<String>().into()))
     };

@@ -5,17 +5,20 @@
 mod access;
 mod body;
 mod certificates;
+mod channels;
 mod endpoints;
 mod faults;
 mod handler;
 mod mux;
 mod options;
+mod session;
+mod spdy;
 mod state;
 mod streams;
 
 use std::convert::Infallible;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,7 +63,7 @@ impl FakeKubelet {
     pub fn start(folder: &Path, options: Options) -> Self {
         certificates::make(folder);
         let tls = Tls::read(folder, options.http2 && options.fault.is_none());
-        let listener = listen(options.port);
+        let listener = listen(options.ip, options.port);
         listener.set_nonblocking(true).expect("a listener that does not block");
         let address = listener.local_addr().expect("the listener has an address");
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -181,15 +184,15 @@ fn pod_list(pods: &[Pod]) -> Bytes {
 
 /// Listens on a port. A port that was released a moment ago may still be in use, by a closing connection or by a
 /// process that is about to be replaced, so this tries for a while.
-fn listen(port: u16) -> TcpListener {
+fn listen(ip: IpAddr, port: u16) -> TcpListener {
     let until = Instant::now() + Duration::from_secs(20);
     loop {
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        match TcpListener::bind((ip, port)) {
             Ok(listener) => return listener,
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until => {
                 thread::sleep(Duration::from_millis(20));
             }
-            Err(error) => panic!("127.0.0.1:{port}: {error}"),
+            Err(error) => panic!("{ip}:{port}: {error}"),
         }
     }
 }

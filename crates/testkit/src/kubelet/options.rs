@@ -1,6 +1,8 @@
 //! The options of a fake kubelet: its behavior, and its faults.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::access::Holder;
@@ -19,6 +21,8 @@ pub struct Pod {
 /// How a kubelet behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// The address.
+    pub ip: IpAddr,
     /// The port; 0 for one that is free.
     pub port: u16,
     /// Threads that serve.
@@ -44,10 +48,15 @@ pub struct Options {
     pub pods: Vec<Pod>,
     /// After how many lines a followed log ends; `None`: never.
     pub follow_lines: Option<usize>,
+    /// How many bytes of the pattern a log has that is not followed, instead of three lines.
+    pub log_bytes: Option<u64>,
     /// The time between the lines of a followed log.
     pub follow_every: Duration,
     /// What an echoing stream sends at its end.
     pub trailer: Vec<u8>,
+    /// The folder in which exec runs commands of this machine. Then exec and attach speak the protocols of kubectl, and port
+    /// forwarding sends back what comes. `None`: they are plain streams of bytes.
+    pub shell: Option<PathBuf>,
     /// How long it waits before each answer.
     pub delay: Duration,
     /// How it is broken.
@@ -58,6 +67,7 @@ impl Default for Options {
     /// A kubelet with every handler on and one pod, `ns/p` with a container `c`.
     fn default() -> Self {
         Self {
+            ip: Ipv4Addr::LOCALHOST.into(),
             port: 0,
             threads: 2,
             http2: true,
@@ -70,8 +80,10 @@ impl Default for Options {
             debug_flags_handler: true,
             pods: vec![Pod { namespace: "ns".into(), name: "p".into(), containers: vec!["c".into()] }],
             follow_lines: None,
+            log_bytes: None,
             follow_every: Duration::from_millis(10),
             trailer: Vec::new(),
+            shell: None,
             delay: Duration::ZERO,
             fault: None,
         }

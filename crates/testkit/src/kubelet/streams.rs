@@ -1,6 +1,7 @@
 //! exec, attach and portForward: the protocol upgrade (KA-24) and the stream after it.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +15,10 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::body::{Answer, piece};
+use super::channels;
 use super::handler::{Asked, parameter, text};
+use super::session::Session;
+use super::spdy;
 use super::state::{Open, State};
 
 /// The subprotocols of an endpoint: those of WebSocket, then those of SPDY.
@@ -89,16 +93,74 @@ pub(super) fn upgrade(
         answer.insert(WEBSOCKET_ACCEPT, accepted(key).parse().expect("base64"));
     }
     let mode = Mode::of(asked.query, websocket);
+    let spoken = asked.state.options.shell.as_ref().map(|folder| Spoken::of(asked, folder, websocket));
     let (state, open) = (Arc::clone(asked.state), Open::new(&asked.state.open));
     let upgraded = hyper::upgrade::on(&mut request);
     tokio::spawn(async move {
         let _open = open;
         if let Ok(upgraded) = upgraded.await {
             // A client that disconnects is no concern of a kubelet.
-            drop(run(TokioIo::new(upgraded), mode, &state).await);
+            let stream = TokioIo::new(upgraded);
+            drop(match spoken {
+                None => run(stream, mode, &state).await,
+                Some(Spoken::Ports) => spdy::echo(stream, &state).await,
+                Some(Spoken::Channels { has_input, session }) => {
+                    channels::run(stream, has_input, session, &state).await
+                }
+                Some(Spoken::Streams { wanted, session }) => spdy::run(stream, wanted, session, &state).await,
+            });
         }
     });
     response
+}
+
+/// A protocol that kubectl speaks.
+enum Spoken {
+    /// Port forwarding.
+    Ports,
+    /// A command by WebSocket.
+    Channels { has_input: bool, session: Session },
+    /// A command by SPDY, with these of its three streams.
+    Streams { wanted: [bool; 3], session: Session },
+}
+
+impl Spoken {
+    fn of(asked: &Asked<'_>, folder: &Path, websocket: bool) -> Self {
+        if asked.path.starts_with("/portForward") {
+            return Self::Ports;
+        }
+        let words = asked.query.split('&').filter_map(|pair| pair.strip_prefix("command="));
+        let mut command: Vec<String> = words.map(decoded).collect();
+        if command.is_empty() {
+            // What runs in the container that is attached to.
+            command.push("cat".to_owned());
+        }
+        let session = Session::start(&command, folder);
+        let wanted = ["input", "output", "error"].map(|name| parameter(asked.query, name) == Some("1"));
+        match websocket {
+            true => Self::Channels { has_input: wanted[0], session },
+            false => Self::Streams { wanted, session },
+        }
+    }
+}
+
+/// A value of a query.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = after;
+        let hex = after.first_chunk::<2>().and_then(|hex| std::str::from_utf8(hex).ok());
+        match (first, hex.and_then(|hex| u8::from_str_radix(hex, 16).ok())) {
+            (b'%', Some(byte)) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            (b'+', _) => bytes.push(b' '),
+            (other, _) => bytes.push(*other),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What happens on a stream after the upgrade.

@@ -131,7 +131,14 @@ impl<'r, 'a> Facts<'r, 'a> {
         set("operation", operation(attributes.operation).into());
         set("userInfo", user_info(attributes.user));
         set("dryRun", attributes.options.is_dry_run().into());
-        set("options", self.options().into());
+        set(
+            "options",
+            match attributes.operation {
+                // A connection has none.
+                Operation::Connect => Value::Null,
+                _ => self.options().into(),
+            },
+        );
         for (field, text) in [
             ("subResource", attributes.subresource),
             ("requestSubResource", attributes.subresource),

@@ -11,7 +11,7 @@ use portcullis_store::Store as _;
 use super::request::{Charged, Request};
 use super::{
     binding, create, delete, delete_collection, eviction, filtered_list, filtered_watch, get, list, patch,
-    render, token_request, unsupported, update, watch,
+    render, token_request, update, watch,
 };
 use crate::api::app::App;
 use crate::api::route::Action;
@@ -141,7 +141,8 @@ async fn once(
         Endpoint::Action(Acting::Bind) => Box::pin(binding::answer(request, &body)).await,
         Endpoint::Action(Acting::Evict) => Box::pin(eviction::answer(request, &body)).await,
         Endpoint::Action(Acting::RequestToken) => Box::pin(token_request::answer(request, &body)).await,
-        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => unsupported::answer(request).await,
+        // Others have been answered, or are passed on (`api::connect`).
+        Endpoint::Object(_) | Endpoint::Part(_) | Endpoint::Connect => Err(Status::not_found()),
     }
 }
 
@@ -160,6 +161,8 @@ async fn objects(request: &Request<'_>, action: Action, body: Bytes) -> Result<A
         Action::List => Box::pin(list::answer(request, &view)).await,
         Action::Update => Box::pin(update::answer(request, &view, &body)).await,
         Action::Watch => Box::pin(watch::answer(request, &view)).await,
+        // It is passed on (`api::connect`).
+        Action::Connect => Err(Status::not_found()),
         Action::Patch => Box::pin(patch::answer(request, &view, body)).await,
     }
 }

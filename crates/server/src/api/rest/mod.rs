@@ -19,7 +19,6 @@ mod render;
 pub(crate) mod request;
 mod scanning;
 mod token_request;
-mod unsupported;
 mod update;
 mod watch;
 mod watch_events;

@@ -27,6 +27,17 @@ impl<P> Connection<P> {
         *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) = Some(tunnel);
     }
 
+    /// Keeps something until the tunnel that follows the current response has ended.
+    pub(crate) fn keep_with_tunnel(&self, kept: impl Send + 'static) {
+        if let Some(tunnel) = &mut *self.tunnel.lock().unwrap_or_else(PoisonError::into_inner) {
+            let over = std::mem::replace(&mut tunnel.over, Box::new(|_| {}));
+            tunnel.over = Box::new(move |carried| {
+                over(carried);
+                drop(kept);
+            });
+        }
+    }
+
     pub(super) fn take_tunnel(&self) -> Option<Tunnel> {
         self.tunnel.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -49,7 +49,11 @@ pub(super) async fn serve<H: Handler>(
         // On the heap, so that it can be freed while the connection is idle.
         let ended = Box::pin(speak(handler, connection, wire, &mut stopping)).await;
         wire = match ended {
-            Ended::Broken => return,
+            Ended::Broken => {
+                // It holds this connection, which holds it.
+                drop(connection.take_tunnel());
+                return;
+            }
             Ended::Closed(wire) => return end(wire).await,
             Ended::Refused(wire) => return end_unread(wire).await,
             Ended::Upgraded(wire, tunnel) => return Box::pin(pass(wire, tunnel)).await,

@@ -33,7 +33,7 @@ use portcullis_server::controller::settings::ControllerSettings;
 use portcullis_server::http::limits::Limits;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::signing::Signing;
-use portcullis_server::{ApiServer, App, Config, Kinds, Metrics};
+use portcullis_server::{ApiServer, App, Config, Kinds, KubeletSettings, Metrics};
 pub(crate) use portcullis_testkit::curl::{Answer, Curl, Identity};
 use portcullis_testkit::https::{self, Client};
 pub(crate) use portcullis_testkit::tls::{REVIEWS, Tls};
@@ -142,6 +142,8 @@ pub(crate) struct Setup {
     pub(crate) controllers: ControllerSettings,
     /// The callers that get filtered lists.
     pub(crate) filter_lists: FilterLists,
+    /// How kubelets are connected to.
+    pub(crate) kubelets: KubeletSettings,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,
 }
@@ -174,6 +176,7 @@ impl Default for Setup {
             selection: Selection::default(),
             controllers: ControllerSettings::default(),
             filter_lists: FilterLists::default(),
+            kubelets: KubeletSettings::default(),
             signing: None,
         }
     }
@@ -301,6 +304,7 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         audit,
         controllers,
         controller_settings: setup.controllers,
+        kubelets: setup.kubelets,
         signing: setup.signing,
         clock: setup.clock,
         ..Config::default()
