@@ -1,5 +1,5 @@
 //! What server-side apply must know of a value: the smallest view of a schema. The built-in kinds have one
-//! ([`Part`](super::part::Part)), and a schema that is made at run time can have one as well.
+//! ([`Typed`](super::typed::Typed)), and a schema that is made at run time can have one as well.
 
 /// The schema of one value. Copied while walking through objects, so it is a reference or as small as one.
 pub trait Schema: Copy {

@@ -107,7 +107,7 @@ types! {
         always("groupVersion", 1, Text),
         always("resources", 2, List(&Object(&API_RESOURCE))),
     }
-    LabelSelector LABEL_SELECTOR {
+    LabelSelector LABEL_SELECTOR atomic {
         unless_zero("matchLabels", 1, Map(&Text)),
         unless_zero("matchExpressions", 2, List(&Object(&LABEL_SELECTOR_REQUIREMENT))),
     }
@@ -119,7 +119,7 @@ types! {
         always("reason", 5, Text),
         always("message", 6, Text),
     }
-    OwnerReference OWNER_REFERENCE {
+    OwnerReference OWNER_REFERENCE atomic {
         always("apiVersion", 5, Text),
         always("kind", 1, Text),
         always("name", 3, Text),
