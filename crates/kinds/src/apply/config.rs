@@ -125,7 +125,7 @@ impl<V: Versions> Endpoint<'_, V> {
         };
         let merged = merged_object(schema, live.clone(), config);
         let mut set = fields(schema, config);
-        self.keeps.apply(&mut set);
+        self.keep(&mut set);
         let last = managers.entries.remove(manager);
         let time = last.as_ref().and_then(|last| last.time.clone());
         let managed = Managed { api_version: self.version.to_owned(), fields: set, time };

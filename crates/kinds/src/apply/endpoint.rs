@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use crate::Map;
+use crate::resource::Keeps;
 
 use super::compare::Comparison;
 use super::managers::{Manager, Managers, Operation};
@@ -21,28 +22,6 @@ pub trait Versions {
 
     /// An object of one version as one of another. Nothing if the kind has no such version.
     fn convert<'o>(&self, object: Cow<'o, Map>, from: &str, to: &str) -> Option<Cow<'o, Map>>;
-}
-
-/// The fields that an endpoint takes from a client. It resets all others to what they were, so nobody owns them through
-/// it. Paths are names joined by dots, from the outside in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
-    /// Everything.
-    All,
-    /// Everything but these fields and what is below them.
-    Except(&'static [&'static str]),
-    /// Only these fields and what is below them; `*` stands for every entry of a list.
-    Only(&'static [&'static str]),
-}
-
-impl Keeps {
-    pub(super) fn apply(self, set: &mut FieldSet) {
-        match self {
-            Self::All => {}
-            Self::Except(paths) => set.subtract_deep(&FieldSet::of_names(paths)),
-            Self::Only(paths) => set.keep_only(paths),
-        }
-    }
 }
 
 /// The metadata that nobody owns: the name of the object, and what only the server writes.
@@ -82,9 +61,18 @@ impl<'e, V: Versions> Endpoint<'e, V> {
         Manager::new(name, operation, self.version, self.subresource)
     }
 
+    /// Drops from a set what this endpoint resets.
+    pub(super) fn keep(&self, set: &mut FieldSet) {
+        match self.keeps {
+            Keeps::Except([]) => {}
+            Keeps::Except(paths) => set.subtract_deep(&FieldSet::of_names(paths)),
+            Keeps::Only(paths) => set.keep_only(paths),
+        }
+    }
+
     /// Drops from a set what the writer cannot own.
     pub(super) fn owned(&self, mut set: FieldSet) -> FieldSet {
-        self.keeps.apply(&mut set);
+        self.keep(&mut set);
         set.subtract(&NOT_OWNED);
         set
     }
@@ -98,7 +86,7 @@ impl<'e, V: Versions> Endpoint<'e, V> {
 
     fn compared(&self, schema: V::Schema, old: &Map, new: &Map) -> Comparison {
         let mut comparison = Comparison::of(schema, old, new);
-        comparison.each(|set| self.keeps.apply(set));
+        comparison.each(|set| self.keep(set));
         comparison
     }
 }

@@ -20,10 +20,10 @@ mod update;
 
 pub use compare::Comparison;
 pub use config::{Application, ApplyError, Conflicts};
-pub use endpoint::{Endpoint, Keeps, Versions};
+pub use endpoint::{Endpoint, Versions};
 pub use fields::{faults, fields};
 pub use managers::{Managed, Manager, Managers, Operation, Unreadable};
 pub use schema::Schema;
 pub use set::FieldSet;
 pub use typed::Typed;
-pub use update::Write;
+pub use update::{Write, differ_in_times_only};

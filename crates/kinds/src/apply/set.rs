@@ -47,11 +47,6 @@ impl FieldSet {
         self.is_member
     }
 
-    /// Whether a step leads to a field in the set.
-    pub(super) fn has(&self, step: &str) -> bool {
-        self.children.get(step).is_some_and(|child| child.is_member)
-    }
-
     /// What is in the set at a step and below.
     pub(super) fn below(&self, step: &str) -> Option<&Self> {
         self.children.get(step)

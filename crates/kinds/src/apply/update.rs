@@ -154,6 +154,18 @@ impl<V: Versions> Endpoint<'_, V> {
     }
 }
 
+/// Whether two `managedFields` differ in nothing but times.
+pub fn differ_in_times_only(one: &Value, other: &Value) -> bool {
+    let (Some(one), Some(other)) = (one.as_array(), other.as_array()) else { return false };
+    let timeless = |entry: &Value, other: &Value| {
+        let (Some(entry), Some(other)) = (entry.as_object(), other.as_object()) else { return false };
+        let is_same = |(name, value): (&String, &Value)| name == "time" || other.get(name) == Some(value);
+        let count = |entry: &Map| entry.keys().filter(|name| *name != "time").count();
+        entry.iter().all(is_same) && count(entry) == count(other)
+    };
+    one.len() == other.len() && one.iter().all(|entry| other.iter().any(|other| timeless(entry, other)))
+}
+
 /// Whether `managedFields` of a body clear those of the object: an empty list, or one with an empty entry.
 fn is_reset(given: &Value) -> bool {
     let is_unset = |value: &Value| value.is_null() || value.as_str() == Some("");
