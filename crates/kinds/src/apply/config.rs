@@ -4,8 +4,6 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::Map;
 
 use super::compare::Comparison;
@@ -284,9 +282,4 @@ impl std::fmt::Display for Conflicts {
         }
         Ok(())
     }
-}
-
-/// The value of an annotation of an object.
-pub(super) fn annotation<'o>(object: &'o Map, name: &str) -> Option<&'o str> {
-    object.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str)
 }

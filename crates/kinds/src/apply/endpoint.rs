@@ -65,6 +65,7 @@ impl<'e, V: Versions> Endpoint<'e, V> {
     pub(super) fn keep(&self, set: &mut FieldSet) {
         match self.keeps {
             Keeps::Except([]) => {}
+            _ if set.is_empty() => {}
             Keeps::Except(paths) => set.subtract_deep(&FieldSet::of_names(paths)),
             Keeps::Only(paths) => set.keep_only(paths),
         }

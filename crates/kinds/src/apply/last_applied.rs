@@ -7,7 +7,6 @@ use crate::Map;
 use crate::meta::metadata_mut;
 
 use super::compare::Comparison;
-use super::config::annotation;
 use super::endpoint::{Endpoint, Versions};
 use super::fields::{faults, fields};
 use super::set::FieldSet;
@@ -64,4 +63,9 @@ pub(super) fn renew(object: &mut Map, config: &Map) {
     if size > MAX_ANNOTATIONS {
         annotations.remove(ANNOTATION);
     }
+}
+
+/// The value of an annotation of an object.
+fn annotation<'o>(object: &'o Map, name: &str) -> Option<&'o str> {
+    object.get("metadata")?.get("annotations")?.get(name).and_then(Value::as_str)
 }

@@ -1,6 +1,6 @@
 //! The schemas of the built-in kinds, as server-side apply sees them.
 
-use crate::schema::{Merge, Ownership, Presence, REST, Shape, Type};
+use crate::schema::{Field, Merge, Ownership, Presence, REST, Shape, Type};
 
 use super::schema::{Key, KeyDefault, Scalar, Schema, Structure};
 
@@ -16,6 +16,11 @@ impl Typed {
     /// The schema of the objects of a type.
     pub fn of(ty: &'static Type) -> Self {
         Self::plain(Shape::Object(ty))
+    }
+
+    /// The schema of a field.
+    pub fn of_field(field: &Field) -> Self {
+        Self { shape: field.shape, merge: field.merge, ownership: field.ownership }
     }
 
     fn plain(shape: Shape) -> Self {
@@ -73,7 +78,7 @@ impl Schema for Typed {
     fn field(self, name: &str) -> Option<Self> {
         let Shape::Object(ty) = self.shape else { return None };
         let field = ty.fields.iter().find(|field| field.name == name && name != REST)?;
-        Some(Self { shape: field.shape, merge: field.merge, ownership: field.ownership })
+        Some(Self::of_field(field))
     }
 
     fn inner(self) -> Option<Self> {

@@ -154,7 +154,8 @@ impl<V: Versions> Endpoint<'_, V> {
     }
 }
 
-/// Whether two `managedFields` differ in nothing but times.
+/// Whether two `managedFields` differ in nothing but times. Other times in another order are more than that, as in
+/// Kubernetes.
 pub fn differ_in_times_only(one: &Value, other: &Value) -> bool {
     let (Some(one), Some(other)) = (one.as_array(), other.as_array()) else { return false };
     let timeless = |entry: &Value, other: &Value| {
@@ -163,7 +164,7 @@ pub fn differ_in_times_only(one: &Value, other: &Value) -> bool {
         let count = |entry: &Map| entry.keys().filter(|name| *name != "time").count();
         entry.iter().all(is_same) && count(entry) == count(other)
     };
-    one.len() == other.len() && one.iter().all(|entry| other.iter().any(|other| timeless(entry, other)))
+    one.len() == other.len() && one.iter().zip(other).all(|(entry, other)| timeless(entry, other))
 }
 
 /// Whether `managedFields` of a body clear those of the object: an empty list, or one with an empty entry.

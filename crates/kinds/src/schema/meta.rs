@@ -30,7 +30,8 @@ types! {
         unless_zero("annotations", 12, Map(&Text)),
         unless_zero("ownerReferences", 13, List(&Object(&OWNER_REFERENCE))).by_key("uid"),
         unless_zero("finalizers", 14, List(&Text)).as_set(),
-        unless_zero("managedFields", 17, List(&Object(&MANAGED_FIELDS_ENTRY))),
+        // A list without entries is a request to forget all of them.
+        when_set("managedFields", 17, List(&Object(&MANAGED_FIELDS_ENTRY))),
     }
     ListMeta LIST_META {
         unless_zero("selfLink", 1, Text),

@@ -1,4 +1,4 @@
-//! Server-side apply: configurations that clients apply (AP-16, AP-66).
+//! Server-side apply: configurations that clients apply (AP-16).
 
 use http::StatusCode;
 use kinds::Map;
