@@ -4,13 +4,13 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use portcullis_kinds::Map;
 use portcullis_kinds::apply::schema::{Key, Scalar, Structure};
 use portcullis_kinds::apply::{
     Application, ApplyError, Comparison, Endpoint, FieldSet, Schema, Typed, Versions, Write, fields,
 };
 use portcullis_kinds::resource::Keeps;
 use portcullis_kinds::schema::core::pod::POD;
+use portcullis_kinds::{Map, decode, protobuf};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -457,4 +457,25 @@ fn long_lists_are_not_compared_entry_by_entry() {
     let changed = Comparison::of(schema, &old, &new);
     assert_eq!(paths_of(&changed.modified.print()).len(), 10_000);
     assert!(changed.added.is_empty() && changed.removed.is_empty());
+}
+
+/// In protobuf, `fieldsV1` is JSON in bytes, as kube-apiserver stores it.
+#[test]
+fn managed_fields_survive_protobuf() {
+    let pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "managedFields": [{
+            "manager": "kubectl",
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": "2026-01-02T03:04:05Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}, "f:name": {}}}}},
+        }]},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    });
+    let pod = decode::value(pod, &POD).unwrap().object;
+    let bytes = protobuf::encode(&pod, &POD).unwrap();
+    assert_eq!(protobuf::decode(&bytes, &POD).unwrap(), pod);
 }

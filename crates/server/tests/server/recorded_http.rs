@@ -26,6 +26,19 @@ struct Seen {
     text: Option<String>,
 }
 
+/// A value in which certificates of users are not told apart: each server has its own.
+fn of_any_certificate(value: &Value) -> Value {
+    const HASH: &str = "X509SHA256=";
+    match value {
+        Value::Array(items) => items.iter().map(of_any_certificate).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), of_any_certificate(value))).collect()
+        }
+        Value::String(text) if text.starts_with(HASH) => HASH.into(),
+        other => other.clone(),
+    }
+}
+
 /// The columns of tables that tell how long ago something was: it depends on how fast the replay is.
 const AGES: &[&str] = &["Age", "First Seen", "Last Seen"];
 
@@ -147,7 +160,7 @@ fn read(answer: &Answer, case: &Value) -> (Seen, Value) {
             .is_some_and(|o| o.len() == 2 && o.contains_key("type") && o.contains_key("object"));
         match is_event {
             true => seen.events = Some(json!([cleaned(&whole)])),
-            false => seen.body = Some(ageless(cleaned(&picked(&whole, case)))),
+            false => seen.body = Some(of_any_certificate(&ageless(cleaned(&picked(&whole, case))))),
         }
         return (seen, whole);
     }
@@ -161,7 +174,7 @@ fn expected(case: &Value) -> Seen {
     Seen {
         code: expect["code"].as_u64().unwrap(),
         warnings: expect.get("warnings").cloned(),
-        body: expect.get("body").cloned().map(ageless),
+        body: expect.get("body").cloned().map(|body| of_any_certificate(&ageless(body))),
         events: expect.get("events").cloned(),
         text: expect["text"].as_str().map(str::to_owned),
     }
