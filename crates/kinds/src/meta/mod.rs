@@ -76,7 +76,8 @@ pub fn settle_namespace(object: &mut Map, requested: &str) -> Result<(), OtherNa
     Ok(())
 }
 
-/// Sets the system metadata of a new object, and drops fields that a client cannot set (AP-30).
+/// Sets the system metadata of a new object, and drops fields that a client cannot set (AP-30). Who manages which fields was
+/// recorded before.
 pub fn begin(object: &mut Map, uid: &str, now: Instant) {
     let Some(meta) = metadata_mut(object) else { return };
     for name in ["deletionGracePeriodSeconds", "deletionTimestamp", "generation", "selfLink"] {
