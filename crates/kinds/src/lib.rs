@@ -5,6 +5,7 @@
 //! Pure functions over JSON values, without I/O, clock or randomness, which are passed as arguments. Nothing here
 //! authorizes requests.
 
+pub mod apply;
 mod complete;
 pub mod decode;
 pub mod discovery;

@@ -315,3 +315,33 @@ fn every_resource_of_discovery_has_a_path_in_the_document_of_its_group_and_versi
         }
     }
 }
+
+/// The list types of Kubernetes' own documents. The patch keys of ports and spread constraints are others.
+#[test]
+fn documents_say_how_lists_are_applied() {
+    let documents = Documents::of(&Kinds::of(resources::ALL.iter().copied()));
+    let document: Value = serde_json::from_str(documents.document("api/v1").unwrap()).unwrap();
+    for (field, kind, keys) in [
+        ("Container/properties/ports", "map", json!(["containerPort", "protocol"])),
+        ("Container/properties/env", "map", json!(["name"])),
+        ("Container/properties/args", "atomic", json!(null)),
+        ("ServiceSpec/properties/ports", "map", json!(["port", "protocol"])),
+        ("PodSpec/properties/topologySpreadConstraints", "map", json!(["topologyKey", "whenUnsatisfiable"])),
+        ("PodSpec/properties/tolerations", "atomic", json!(null)),
+        ("NodeSpec/properties/podCIDRs", "set", json!(null)),
+        ("PodStatus/properties/conditions", "map", json!(["type"])),
+        ("PodStatus/properties/hostIPs", "atomic", json!(null)),
+    ] {
+        let schema = document.pointer(&format!("/components/schemas/io.k8s.api.core.v1.{field}"));
+        let schema = schema.unwrap_or_else(|| panic!("{field}"));
+        assert_eq!(schema["x-kubernetes-list-type"], kind, "{field}");
+        assert_eq!(schema["x-kubernetes-list-map-keys"], keys, "{field}");
+    }
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["io.k8s.api.core.v1.NodeSelector"]["x-kubernetes-map-type"], "atomic");
+    assert_eq!(
+        schemas["io.k8s.api.core.v1.ServiceSpec"]["properties"]["selector"]["x-kubernetes-map-type"],
+        "atomic"
+    );
+    assert_eq!(schemas["io.k8s.api.core.v1.ContainerPort"]["properties"]["protocol"]["default"], "TCP");
+}

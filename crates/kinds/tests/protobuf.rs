@@ -12,7 +12,7 @@ mod support;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_kinds::protobuf::ProtobufError;
-use portcullis_kinds::schema::{Field, Merge, Presence, Shape, Type, coordination, core, meta};
+use portcullis_kinds::schema::{Field, Merge, Ownership, Presence, Shape, Type, coordination, core, meta};
 use portcullis_kinds::{Map, decode, protobuf, schema};
 use portcullis_testkit::recorded;
 use proptest::prelude::*;
@@ -94,7 +94,17 @@ fn recorded_answers_are_written_as_kubernetes_writes_them_byte_for_byte() {
 }
 
 fn field(name: &'static str, number: u32, shape: Shape) -> Field {
-    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default, values: &[] }
+    Field {
+        name,
+        number,
+        within: &[],
+        shape,
+        presence: Presence::Always,
+        merge: Merge::Default,
+        ownership: Ownership::Usual,
+        default: None,
+        values: &[],
+    }
 }
 
 enum Written {

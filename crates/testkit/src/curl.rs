@@ -33,6 +33,8 @@ pub struct Answer {
     pub code: u16,
     /// Status line and headers in lower case.
     pub head: String,
+    /// Its headers `Warning`.
+    pub warnings: Vec<String>,
     /// Its body.
     pub body: Vec<u8>,
 }
@@ -133,7 +135,12 @@ impl Curl {
             rest = &rest[end + 4..];
             let code = head.split(' ').nth(1).unwrap().parse().unwrap();
             if code != 100 {
-                return Ok(Answer { code, head: head.to_lowercase(), body: rest.to_vec() });
+                let warnings = head.lines().filter_map(|line| {
+                    let (name, value) = line.split_once(':')?;
+                    name.eq_ignore_ascii_case("Warning").then(|| value.trim().to_owned())
+                });
+                let warnings = warnings.collect();
+                return Ok(Answer { code, head: head.to_lowercase(), warnings, body: rest.to_vec() });
             }
         }
     }

@@ -44,6 +44,81 @@ pub fn cleaned(document: &Value) -> Value {
     without(document, LEFT_OUT)
 }
 
+/// As [`cleaned`], but with the members of these names as a whole; the times in them are replaced by `<time>`.
+pub fn cleaned_but(document: &Value, kept: &[&str]) -> Value {
+    match document {
+        Value::Array(items) => items.iter().map(|item| cleaned_but(item, kept)).collect(),
+        Value::Object(members) => {
+            let is_left = |name: &str| kept.contains(&name) || !LEFT_OUT.contains(&name);
+            let left = members.iter().filter(|(name, _)| is_left(name));
+            let clean = |name: &str, value| match kept.contains(&name) {
+                true => timeless(value),
+                false => cleaned_but(value, kept),
+            };
+            left.map(|(name, value)| (name.clone(), clean(name, value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+/// A value with all times in texts replaced by `<time>`.
+pub fn timeless(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(timeless).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), timeless(value))).collect()
+        }
+        Value::String(text) => without_times(text).into(),
+        other => other.clone(),
+    }
+}
+
+/// A text with each time as in objects, `2026-01-02T03:04:05Z` with or without a fraction or an offset, replaced by
+/// `<time>`.
+fn without_times(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match time_at(rest) {
+            Some(length) => {
+                out.push_str("<time>");
+                rest = rest.get(length..).unwrap_or_default();
+            }
+            None => {
+                out.push(first);
+                rest = rest.get(first.len_utf8()..).unwrap_or_default();
+            }
+        }
+    }
+    out
+}
+
+/// The length of the time that a text begins with.
+fn time_at(text: &str) -> Option<usize> {
+    let is_like = |text: &str, pattern: &str| {
+        let like =
+            |(byte, wanted): (u8, u8)| if wanted == b'0' { byte.is_ascii_digit() } else { byte == wanted };
+        text.len() >= pattern.len() && text.bytes().zip(pattern.bytes()).all(like)
+    };
+    let seconds = "0000-00-00T00:00:00";
+    if !is_like(text, seconds) {
+        return None;
+    }
+    let mut at = seconds.len();
+    let rest = |at: usize| text.get(at..).unwrap_or_default();
+    if let Some(fraction) = rest(at).strip_prefix('.') {
+        let digits = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 {
+            at += digits + 1;
+        }
+    }
+    match rest(at) {
+        zone if zone.starts_with('Z') => Some(at + 1),
+        zone if is_like(zone, "+00:00") || is_like(zone, "-00:00") => Some(at + "+00:00".len()),
+        _ => None,
+    }
+}
+
 /// A document without the members of these names, at any depth.
 pub fn without(document: &Value, names: &[&str]) -> Value {
     match document {

@@ -1,5 +1,6 @@
 //! The parsers of external input and their invariants; a new parser is a new row.
 
+mod apply;
 mod approver;
 mod attestation;
 mod audit;
@@ -41,6 +42,8 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "object-rules", dictionary: object_rules::OBJECT, run: object_rules::object_rules },
     Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
     Target { name: "patch-of-large-object", dictionary: patches::PATCH, run: patches::patch_of_large_object },
+    Target { name: "fields-v1", dictionary: apply::FIELDS, run: apply::fields_v1 },
+    Target { name: "apply", dictionary: apply::APPLY, run: apply::apply },
     Target { name: "object-protobuf", dictionary: kinds::OBJECT_PROTOBUF, run: kinds::object_protobuf },
     Target { name: "state-archive", dictionary: objects::STATE_ARCHIVE, run: objects::state_archive },
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },

@@ -9,6 +9,7 @@
     reason = "a test that cannot be set up must stop"
 )]
 
+mod apply;
 mod attacks;
 mod bootstrap;
 mod cascade;

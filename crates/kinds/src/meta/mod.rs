@@ -1,7 +1,5 @@
 //! Object metadata: the fields that the server sets at creation, the fields that an update cannot change, validation,
 //! and selectors.
-//!
-//! Field ownership (`managedFields`) is not tracked.
 
 mod selection;
 mod validation;
@@ -78,11 +76,11 @@ pub fn settle_namespace(object: &mut Map, requested: &str) -> Result<(), OtherNa
     Ok(())
 }
 
-/// Sets the system metadata of a new object, and drops fields that a client cannot set (AP-30).
+/// Sets the system metadata of a new object, and drops fields that a client cannot set (AP-30). Who manages which fields was
+/// recorded before.
 pub fn begin(object: &mut Map, uid: &str, now: Instant) {
     let Some(meta) = metadata_mut(object) else { return };
-    for name in ["deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "selfLink"]
-    {
+    for name in ["deletionGracePeriodSeconds", "deletionTimestamp", "generation", "selfLink"] {
         meta.remove(name);
     }
     meta.insert("uid".to_owned(), Value::from(uid));
@@ -146,7 +144,6 @@ pub fn missing_revision(object: &Map, resource: &Resource) -> Option<FieldError>
 pub fn carry_over(object: &mut Map, old: &Map) {
     let of_old = |name: &str| old.metadata().get(name).filter(|value| !value.is_null());
     let Some(meta) = metadata_mut(object) else { return };
-    meta.remove("managedFields");
     meta.remove("selfLink");
     meta.remove("generation");
     for name in ["creationTimestamp", "deletionTimestamp", "generation"] {

@@ -18,6 +18,9 @@ const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The finalizers that need no domain.
 const OWN_FINALIZERS: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
 
+/// The longest name of a field manager, in bytes (AP-16).
+const MAX_MANAGER: usize = 128;
+
 /// Validates the metadata of a new object. Errors are in field order (AP-34).
 pub fn validate(object: &Map, resource: &Resource) -> Errors {
     let mut errors = Errors::new();
@@ -82,6 +85,7 @@ fn check(object: &Map, resource: &Resource, names: NameRule, knows_finalizers: b
     if knows_finalizers {
         check_own_finalizers(object, errors);
     }
+    check_managers(object, errors);
 }
 
 fn check_namespace(namespace: &str, is_namespaced: bool, errors: &mut Errors) {
@@ -124,6 +128,7 @@ fn check_update(object: &Map, old: &Map, knows_finalizers: bool, errors: &mut Er
     if knows_finalizers {
         check_own_finalizers(object, errors);
     }
+    check_managers(object, errors);
 }
 
 /// A member of the metadata, unless it is its zero value.
@@ -209,6 +214,29 @@ fn check_own_finalizers(object: &Map, errors: &mut Errors) {
             let detail = "name is neither a standard finalizer name nor is it fully qualified";
             errors.push(FieldError::invalid(format!("metadata.finalizers[{index}]"), name, detail));
         }
+    }
+}
+
+/// The longest name of a subresource, in bytes.
+const MAX_SUBRESOURCE: usize = 256;
+
+/// Checks who manages fields.
+fn check_managers(object: &Map, errors: &mut Errors) {
+    for (index, entry) in object.metadata().objects("managedFields").enumerate() {
+        let field = |name: &str| format!("metadata.managedFields[{index}].{name}");
+        let (operation, form) = (entry.text("operation"), entry.text("fieldsType"));
+        errors.push_if(!matches!(operation, "Apply" | "Update"), || {
+            FieldError::invalid(field("operation"), operation, "must be `Apply` or `Update`")
+        });
+        errors.push_if(!matches!(form, "" | "FieldsV1"), || {
+            FieldError::invalid(field("fieldsType"), form, "must be `FieldsV1`")
+        });
+        errors.push_if(entry.text("manager").len() > MAX_MANAGER, || {
+            FieldError::too_long(field("manager"), MAX_MANAGER)
+        });
+        errors.push_if(entry.text("subresource").len() > MAX_SUBRESOURCE, || {
+            FieldError::too_long(field("subresource"), MAX_SUBRESOURCE)
+        });
     }
 }
 

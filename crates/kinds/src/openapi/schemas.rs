@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use crate::Map;
+use crate::apply::Typed;
+use crate::apply::schema::{Schema as _, Structure};
 use crate::resource::Resource;
-use crate::schema::{self, Field, Merge, Presence, REST, Shape, Type, meta};
+use crate::schema::{self, Field, Merge, Ownership, Presence, REST, Shape, Type, meta};
 
 const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
 const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
@@ -77,6 +79,9 @@ impl Schemas {
         if required != json!([]) {
             schema.insert("required".to_owned(), required);
         }
+        if ty.is_atomic {
+            schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+        }
         if ty.rest().is_some() {
             schema.insert("x-kubernetes-preserve-unknown-fields".to_owned(), true.into());
         }
@@ -90,23 +95,16 @@ impl Schemas {
     fn field(&mut self, field: &Field) -> Value {
         let mut schema = self.shape(field.shape);
         restrict(&mut schema, field.values);
-        let (strategy, key) = match field.merge {
-            Merge::Default => return schema,
-            Merge::ByKey(key) => ("merge", Some(key)),
-            Merge::ByKeyRetaining(key) => ("merge,retainKeys", Some(key)),
-            Merge::Replace => ("replace", None),
-            Merge::Retaining => ("retainKeys", None),
-            Merge::Set => ("merge", None),
-        };
+        let extensions: Vec<(&str, Value)> = patched(field).into_iter().chain(owned(field)).collect();
+        if extensions.is_empty() {
+            return schema;
+        }
         // A `$ref` must not have siblings.
         let mut schema = match schema {
             Value::Object(schema) if !schema.contains_key("$ref") => schema,
             reference => Map::from_iter([("allOf".to_owned(), json!([reference]))]),
         };
-        schema.insert("x-kubernetes-patch-strategy".to_owned(), strategy.into());
-        if let Some(key) = key {
-            schema.insert("x-kubernetes-patch-merge-key".to_owned(), key.into());
-        }
+        schema.extend(extensions.into_iter().map(|(name, value)| (name.to_owned(), value)));
         schema.into()
     }
 
@@ -137,6 +135,38 @@ impl Schemas {
         self.found.entry(name).or_insert(schema);
         reference(name)
     }
+}
+
+/// How a strategic merge patch treats a field.
+fn patched(field: &Field) -> Vec<(&'static str, Value)> {
+    let (strategy, key) = match field.merge {
+        Merge::Default => return Vec::new(),
+        Merge::ByKey(key) => ("merge", Some(key)),
+        Merge::ByKeyRetaining(key) => ("merge,retainKeys", Some(key)),
+        Merge::Replace => ("replace", None),
+        Merge::Retaining => ("retainKeys", None),
+        Merge::Set => ("merge", None),
+    };
+    let key = key.map(|key| ("x-kubernetes-patch-merge-key", key.into()));
+    [("x-kubernetes-patch-strategy", strategy.into())].into_iter().chain(key).collect()
+}
+
+/// How server-side apply treats a field, as far as its type does not say.
+fn owned(field: &Field) -> Vec<(&'static str, Value)> {
+    let default = field.default.map(|default| ("default", default.into()));
+    let typed = Typed::of_field(field);
+    let kind = match (typed.structure(), field.ownership) {
+        (Structure::AtomicList, _) => vec![("x-kubernetes-list-type", "atomic".into())],
+        (Structure::Set, _) => vec![("x-kubernetes-list-type", "set".into())],
+        (Structure::KeyedList, _) => {
+            let keys: Value = typed.keys().map(|key| key.name).collect();
+            vec![("x-kubernetes-list-type", "map".into()), ("x-kubernetes-list-map-keys", keys)]
+        }
+        (Structure::AtomicMap, Ownership::Atomic) => vec![("x-kubernetes-map-type", "atomic".into())],
+        (_, Ownership::Granular) => vec![("x-kubernetes-map-type", "granular".into())],
+        _ => Vec::new(),
+    };
+    kind.into_iter().chain(default).collect()
 }
 
 /// Limits a text, or the texts of a list or map, to these values, sorted as Kubernetes sorts them.

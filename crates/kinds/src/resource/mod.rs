@@ -14,7 +14,7 @@ use crate::schema::Type;
 use crate::table::{Column, Row};
 
 pub use strategy::{
-    Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Need, OnRequest, Refusal,
+    Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Keeps, Need, OnRequest, Refusal,
     Requester, Update, ValidateRequest,
 };
 
@@ -35,6 +35,8 @@ pub struct Resource {
     pub short_names: &'static [&'static str],
     /// Categories for kubectl (AP-102).
     pub categories: &'static [&'static str],
+    /// What to use instead, if the kind is deprecated. Clients are told so with every answer.
+    pub deprecation: &'static str,
     /// Whether objects live in namespaces.
     pub is_namespaced: bool,
     /// Whether an object of this kind is itself a namespace: its name is then the namespace of requests about it.
@@ -95,6 +97,10 @@ pub struct Resource {
     pub validate_status: fn(&Map, &Map) -> FieldErrors,
     /// The hooks of an update of the status by a client.
     pub on_status: OnRequest,
+    /// The fields that an update of the main resource resets, as paths: see [`Keeps::Except`].
+    pub resets: &'static [&'static str],
+    /// The fields that an update of the status resets.
+    pub status_resets: &'static [&'static str],
     /// The effect of a delete before finalizers are considered. Takes the object, the grace period that the request asks
     /// for and the time, both in seconds.
     pub delete: fn(&Map, Option<i64>, i64) -> Deletion,
@@ -274,6 +280,7 @@ impl Resource {
         plural: "",
         short_names: &[],
         categories: &[],
+        deprecation: "",
         is_namespaced: true,
         is_namespace: false,
         verbs: STORED_VERBS,
@@ -303,6 +310,8 @@ impl Resource {
         prepare_status: |_, _| {},
         validate_status: |_, _| FieldErrors::new(),
         on_status: OnRequest::NOTHING,
+        resets: &["status"],
+        status_resets: &["spec"],
         delete: |_, _, _| Deletion::Proceeds,
         dependents: Dependents::Deleted,
         is_held: |_| false,
@@ -338,6 +347,7 @@ impl Resource {
                 validate: self.validate_status,
                 on_request: self.on_status,
                 is_status: true,
+                keeps: Keeps::Except(self.status_resets),
                 adds: None,
             }),
             Some(Behaviour::Object(update)) => Endpoint::Object(*update),
@@ -353,6 +363,7 @@ impl Resource {
             prepare: self.prepare_update,
             validate: self.validate_update,
             on_request: self.on_update,
+            keeps: Keeps::Except(self.resets),
             ..Update::NOTHING
         }
     }

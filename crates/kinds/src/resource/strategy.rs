@@ -118,6 +118,8 @@ pub struct Update {
     pub on_request: OnRequest,
     /// Whether this is the status.
     pub is_status: bool,
+    /// The fields that are taken from clients, so that they can own them. `prepare` resets the others.
+    pub keeps: Keeps,
     /// The field, in its part of the object, that objects cannot be created with and get here.
     pub adds: Option<(&'static str, &'static str)>,
 }
@@ -129,8 +131,24 @@ impl Update {
         validate: |_, _| FieldErrors::new(),
         on_request: OnRequest::NOTHING,
         is_status: false,
+        keeps: Keeps::ALL,
         adds: None,
     };
+}
+
+/// The fields that an endpoint takes from a client. It resets all others to what they were, so nobody owns them through
+/// it. Paths are names joined by dots, from the outside in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// Everything but these fields and what is below them.
+    Except(&'static [&'static str]),
+    /// Only these fields and what is below them; `*` stands for every entry of a list.
+    Only(&'static [&'static str]),
+}
+
+impl Keeps {
+    /// Everything.
+    pub const ALL: Self = Self::Except(&[]);
 }
 
 /// The action of a document that is not stored.

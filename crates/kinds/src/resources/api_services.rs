@@ -38,6 +38,7 @@ pub static API_SERVICES: Resource = Resource {
     validate_create: validate,
     prepare_update: |service, old| service.copy("status", old),
     validate_update: |service, _| validate(service),
+    status_resets: &["metadata", "spec"],
     prepare_status: status::keep_spec,
     columns: &[
         NAME,

@@ -52,13 +52,13 @@ types! {
     ValidatingAdmissionPolicyStatus VALIDATING_ADMISSION_POLICY_STATUS {
         unless_zero("observedGeneration", 1, Int64),
         when_set("typeChecking", 2, Object(&TYPE_CHECKING)),
-        unless_zero("conditions", 3, List(&Object(&CONDITION))),
+        unless_zero("conditions", 3, List(&Object(&CONDITION))).keyed(&["type"]),
     }
     ValidatingAdmissionPolicyBindingSpec VALIDATING_ADMISSION_POLICY_BINDING_SPEC {
         unless_zero("policyName", 1, Text),
         when_set("paramRef", 2, Object(&PARAM_REF)),
         when_set("matchResources", 3, Object(&MATCH_RESOURCES)),
-        unless_zero("validationActions", 4, List(&Text)).one_of(values::VALIDATION_ACTIONS),
+        unless_zero("validationActions", 4, List(&Text)).one_of(values::VALIDATION_ACTIONS).owned_as_set(),
     }
     MutatingWebhook MUTATING_WEBHOOK {
         always("name", 1, Text),
@@ -105,7 +105,7 @@ types! {
         unless_zero("resources", 3, List(&Text)).within(&[2]),
         when_set("scope", 4, Text).one_of(values::RULE_SCOPES).within(&[2]),
     }
-    NamedRuleWithOperations NAMED_RULE_WITH_OPERATIONS {
+    NamedRuleWithOperations NAMED_RULE_WITH_OPERATIONS atomic {
         unless_zero("resourceNames", 1, List(&Text)),
         unless_zero("operations", 1, List(&Text)).one_of(values::OPERATIONS).within(&[2]),
         unless_zero("apiGroups", 1, List(&Text)).within(&[2, 2]),
@@ -117,24 +117,24 @@ types! {
         always("name", 1, Text),
         always("expression", 2, Text),
     }
-    MatchResources MATCH_RESOURCES {
+    MatchResources MATCH_RESOURCES atomic {
         when_set("namespaceSelector", 1, Object(&LABEL_SELECTOR)),
         when_set("objectSelector", 2, Object(&LABEL_SELECTOR)),
         unless_zero("resourceRules", 3, List(&Object(&NAMED_RULE_WITH_OPERATIONS))),
         unless_zero("excludeResourceRules", 4, List(&Object(&NAMED_RULE_WITH_OPERATIONS))),
         when_set("matchPolicy", 7, Text).one_of(values::MATCH_POLICIES),
     }
-    ParamKind PARAM_KIND {
+    ParamKind PARAM_KIND atomic {
         unless_zero("apiVersion", 1, Text),
         unless_zero("kind", 2, Text),
     }
-    ParamRef PARAM_REF {
+    ParamRef PARAM_REF atomic {
         unless_zero("name", 1, Text),
         unless_zero("namespace", 2, Text),
         when_set("selector", 3, Object(&LABEL_SELECTOR)),
         when_set("parameterNotFoundAction", 4, Text).one_of(values::PARAMETER_NOT_FOUND_ACTIONS),
     }
-    Variable VARIABLE {
+    Variable VARIABLE atomic {
         always("name", 1, Text),
         always("expression", 2, Text),
     }

@@ -28,7 +28,7 @@ pub mod v1 {
             always("desiredReplicas", 4, Int32),
             when_set("currentCPUUtilizationPercentage", 5, Int32),
         }
-        CrossVersionObjectReference CROSS_VERSION_OBJECT_REFERENCE {
+        CrossVersionObjectReference CROSS_VERSION_OBJECT_REFERENCE atomic {
             always("kind", 1, Text),
             always("name", 2, Text),
             unless_zero("apiVersion", 3, Text),

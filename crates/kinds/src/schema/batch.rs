@@ -55,7 +55,7 @@ types! {
         when_set("managedBy", 15, Text),
     }
     JobStatus JOB_STATUS {
-        unless_zero("conditions", 1, List(&Object(&JOB_CONDITION))).by_key("type"),
+        unless_zero("conditions", 1, List(&Object(&JOB_CONDITION))).by_key("type").atomic(),
         when_set("startTime", 2, Time),
         when_set("completionTime", 3, Time),
         unless_zero("active", 4, Int32),
@@ -76,8 +76,8 @@ types! {
         unless_zero("message", 6, Text),
     }
     UncountedTerminatedPods UNCOUNTED_TERMINATED_PODS {
-        unless_zero("succeeded", 1, List(&Text)),
-        unless_zero("failed", 2, List(&Text)),
+        unless_zero("succeeded", 1, List(&Text)).owned_as_set(),
+        unless_zero("failed", 2, List(&Text)).owned_as_set(),
     }
     PodFailurePolicy POD_FAILURE_POLICY {
         always("rules", 1, List(&Object(&POD_FAILURE_POLICY_RULE))),
@@ -90,7 +90,7 @@ types! {
     PodFailurePolicyOnExitCodesRequirement POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT {
         or_null("containerName", 1, Text),
         always("operator", 2, Text).one_of(values::SET_OPERATORS),
-        always("values", 3, List(&Int32)),
+        always("values", 3, List(&Int32)).owned_as_set(),
     }
     PodFailurePolicyOnPodConditionsPattern POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN {
         always("type", 1, Text),

@@ -22,7 +22,7 @@ types! {
     }
     CertificateSigningRequestStatus CERTIFICATE_SIGNING_REQUEST_STATUS {
         // Without a merge key: a strategic merge patch replaces the list as a whole (CS-28).
-        unless_zero("conditions", 1, List(&Object(&CERTIFICATE_SIGNING_REQUEST_CONDITION))),
+        unless_zero("conditions", 1, List(&Object(&CERTIFICATE_SIGNING_REQUEST_CONDITION))).keyed(&["type"]),
         unless_zero("certificate", 2, Bytes),
     }
     CertificateSigningRequestCondition CERTIFICATE_SIGNING_REQUEST_CONDITION {

@@ -13,7 +13,7 @@ types! {
         always("ports", 3, List(&Object(&ENDPOINT_PORT))),
     }
     Endpoint ENDPOINT {
-        always("addresses", 1, List(&Text)),
+        always("addresses", 1, List(&Text)).owned_as_set(),
         always("conditions", 2, Object(&ENDPOINT_CONDITIONS)),
         when_set("hostname", 3, Text),
         when_set("targetRef", 4, Object(&OBJECT_REFERENCE)),
@@ -22,7 +22,7 @@ types! {
         when_set("zone", 7, Text),
         when_set("hints", 8, Object(&ENDPOINT_HINTS)),
     }
-    EndpointPort ENDPOINT_PORT {
+    EndpointPort ENDPOINT_PORT atomic {
         when_set("name", 1, Text),
         when_set("protocol", 2, Text).one_of(values::PROTOCOLS),
         when_set("port", 3, Int32),

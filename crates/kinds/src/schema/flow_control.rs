@@ -50,15 +50,15 @@ types! {
         always("name", 2, Text),
     }
     ResourcePolicyRule RESOURCE_POLICY_RULE {
-        always("verbs", 1, List(&Text)),
-        always("apiGroups", 2, List(&Text)),
-        always("resources", 3, List(&Text)),
+        always("verbs", 1, List(&Text)).owned_as_set(),
+        always("apiGroups", 2, List(&Text)).owned_as_set(),
+        always("resources", 3, List(&Text)).owned_as_set(),
         unless_zero("clusterScope", 4, Bool),
-        always("namespaces", 5, List(&Text)),
+        always("namespaces", 5, List(&Text)).owned_as_set(),
     }
     NonResourcePolicyRule NON_RESOURCE_POLICY_RULE {
-        always("verbs", 1, List(&Text)),
-        always("nonResourceURLs", 6, List(&Text)),
+        always("verbs", 1, List(&Text)).owned_as_set(),
+        always("nonResourceURLs", 6, List(&Text)).owned_as_set(),
     }
     FlowSchemaCondition FLOW_SCHEMA_CONDITION {
         unless_zero("type", 1, Text),

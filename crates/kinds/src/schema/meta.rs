@@ -30,7 +30,8 @@ types! {
         unless_zero("annotations", 12, Map(&Text)),
         unless_zero("ownerReferences", 13, List(&Object(&OWNER_REFERENCE))).by_key("uid"),
         unless_zero("finalizers", 14, List(&Text)).as_set(),
-        unless_zero("managedFields", 17, List(&Object(&MANAGED_FIELDS_ENTRY))),
+        // A list without entries is a request to forget all of them.
+        when_set("managedFields", 17, List(&Object(&MANAGED_FIELDS_ENTRY))),
     }
     ListMeta LIST_META {
         unless_zero("selfLink", 1, Text),
@@ -107,7 +108,7 @@ types! {
         always("groupVersion", 1, Text),
         always("resources", 2, List(&Object(&API_RESOURCE))),
     }
-    LabelSelector LABEL_SELECTOR {
+    LabelSelector LABEL_SELECTOR atomic {
         unless_zero("matchLabels", 1, Map(&Text)),
         unless_zero("matchExpressions", 2, List(&Object(&LABEL_SELECTOR_REQUIREMENT))),
     }
@@ -119,7 +120,7 @@ types! {
         always("reason", 5, Text),
         always("message", 6, Text),
     }
-    OwnerReference OWNER_REFERENCE {
+    OwnerReference OWNER_REFERENCE atomic {
         always("apiVersion", 5, Text),
         always("kind", 1, Text),
         always("name", 3, Text),

@@ -1,8 +1,8 @@
 //! Schemas of objects: the fields of a type, with their types, their protobuf numbers, when they are printed, and how a
-//! strategic merge patch treats them.
+//! strategic merge patch and server-side apply treat them.
 //!
-//! Decoding of JSON, YAML and protobuf, the OpenAPI documents and strategic merge patches are all based on these
-//! tables.
+//! Decoding of JSON, YAML and protobuf, the OpenAPI documents, strategic merge patches and server-side apply are all
+//! based on these tables.
 
 mod find;
 mod table;
@@ -50,6 +50,8 @@ pub struct Type {
     pub package: &'static str,
     /// The fields, including those of inlined types.
     pub fields: &'static [Field],
+    /// Whether an object has one owner, for server-side apply.
+    pub is_atomic: bool,
     /// See [`Type::numbered`].
     numbered: OnceLock<Vec<Field>>,
 }
@@ -70,6 +72,10 @@ pub struct Field {
     pub presence: Presence,
     /// How a strategic merge patch treats the field.
     pub merge: Merge,
+    /// Who owns the parts of its value.
+    pub ownership: Ownership,
+    /// The default of a key of lists, as documents of the API state it.
+    pub default: Option<&'static str>,
     /// The values that the text, or each text of the list or map, can have; empty if any. See [`values`].
     pub values: &'static [&'static str],
 }
@@ -137,10 +143,32 @@ pub enum Merge {
     Set,
 }
 
+/// Who owns the parts of a field, for server-side apply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ownership {
+    /// What follows from the [`Merge`] of a list, and otherwise from the shape: entries of lists that a strategic merge
+    /// patch merges, members of maps and fields of types that are not atomic have owners of their own. Other lists have
+    /// one owner.
+    Usual,
+    /// One owner has all of it.
+    Atomic,
+    /// Each field has owners of its own, also of a type that is atomic.
+    Granular,
+    /// Each entry of a list has owners of its own. These members tell entries apart.
+    Keys(&'static [&'static str]),
+    /// Each entry of a list of plain values has owners of its own.
+    Set,
+}
+
 impl Type {
     /// A type of this name and package with these fields.
     pub const fn new(name: &'static str, package: &'static str, fields: &'static [Field]) -> Self {
-        Self { name, package, fields, numbered: OnceLock::new() }
+        Self { name, package, fields, is_atomic: false, numbered: OnceLock::new() }
+    }
+
+    /// As [`Self::new`], of objects that have one owner each, for server-side apply.
+    pub const fn atomic(name: &'static str, package: &'static str, fields: &'static [Field]) -> Self {
+        Self { name, package, fields, is_atomic: true, numbered: OnceLock::new() }
     }
 
     /// The fields of the protobuf message in the order of their numbers; those of an embedded message are next to each

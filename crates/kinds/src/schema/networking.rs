@@ -58,7 +58,7 @@ types! {
         always("name", 1, Text),
         always("port", 2, Object(&SERVICE_BACKEND_PORT)),
     }
-    ServiceBackendPort SERVICE_BACKEND_PORT {
+    ServiceBackendPort SERVICE_BACKEND_PORT atomic {
         unless_zero("name", 1, Text),
         unless_zero("number", 2, Int32),
     }

@@ -15,7 +15,7 @@ types! {
         unless_zero("podFixed", 1, Map(&Quantity)),
     }
     Scheduling SCHEDULING {
-        unless_zero("nodeSelector", 1, Map(&Text)),
+        unless_zero("nodeSelector", 1, Map(&Text)).atomic(),
         unless_zero("tolerations", 2, List(&Object(&TOLERATION))),
     }
 }

@@ -33,10 +33,10 @@ macro_rules! version {
                 unless_zero("nonResourceURLs", 5, List(&Text)),
                 $($rule),*
             }
-            Subject SUBJECT {
+            Subject SUBJECT atomic {
                 $($subject),*
             }
-            RoleRef ROLE_REF {
+            RoleRef ROLE_REF atomic {
                 always("apiGroup", 1, Text),
                 always("kind", 2, Text),
                 always("name", 3, Text),

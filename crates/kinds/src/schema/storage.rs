@@ -44,7 +44,7 @@ types! {
     CSIDriverSpec CSI_DRIVER_SPEC {
         when_set("attachRequired", 1, Bool),
         when_set("podInfoOnMount", 2, Bool),
-        unless_zero("volumeLifecycleModes", 3, List(&Text)),
+        unless_zero("volumeLifecycleModes", 3, List(&Text)).owned_as_set(),
         when_set("storageCapacity", 4, Bool),
         when_set("fsGroupPolicy", 5, Text),
         unless_zero("tokenRequests", 6, List(&Object(&TOKEN_REQUEST))),

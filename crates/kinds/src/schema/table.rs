@@ -1,10 +1,13 @@
 //! The notation of the schemas: one field per line.
 
-use super::{Field, Merge, Presence, Shape};
+use super::{Field, Merge, Ownership, Presence, Shape};
 
 /// Defines the types of a package, each with the name of its static. One that is marked `object` begins with the three
-/// fields that all objects have.
+/// fields that all objects have; one that is marked `atomic` has one owner.
 macro_rules! types {
+    (@type [atomic] $($part:expr),*) => { crate::schema::Type::atomic($($part),*) };
+    (@type [$($mark:ident)?] $($part:expr),*) => { crate::schema::Type::new($($part),*) };
+    (@fields [atomic] $($field:expr),*) => { &[$($field),*] };
     (@fields [] $($field:expr),*) => { &[$($field),*] };
     (@fields [object] $($field:expr),*) => {
         &[
@@ -17,10 +20,11 @@ macro_rules! types {
     ($package:literal; $($name:ident $static:ident $($mark:ident)? { $($field:expr),* $(,)? })*) => {
         $(
             #[doc = concat!("`", stringify!($name), "` of `", $package, "`.")]
-            pub static $static: crate::schema::Type = crate::schema::Type::new(
+            pub static $static: crate::schema::Type = crate::schema::table::types!(
+                @type [$($mark)?]
                 stringify!($name),
                 $package,
-                crate::schema::table::types!(@fields [$($mark)?] $($field),*),
+                crate::schema::table::types!(@fields [$($mark)?] $($field),*)
             );
         )*
     };
@@ -35,7 +39,17 @@ pub(super) const API_VERSION: Field = unless_zero("apiVersion", 0, Shape::Text);
 
 /// A field that is always printed.
 pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Field {
-    Field { name, number, within: &[], shape, presence: Presence::Always, merge: Merge::Default, values: &[] }
+    Field {
+        name,
+        number,
+        within: &[],
+        shape,
+        presence: Presence::Always,
+        merge: Merge::Default,
+        ownership: Ownership::Usual,
+        default: None,
+        values: &[],
+    }
 }
 
 /// A field that is printed as `null` if not set.
@@ -75,6 +89,31 @@ impl Field {
     /// Like `by_key`, and keeps only the members that the patch lists in `$retainKeys`.
     pub(super) const fn by_key_retaining(self, key: &'static str) -> Self {
         Self { merge: Merge::ByKeyRetaining(key), ..self }
+    }
+
+    /// The value has one owner, for server-side apply.
+    pub(super) const fn atomic(self) -> Self {
+        Self { ownership: Ownership::Atomic, ..self }
+    }
+
+    /// The fields of the object have owners of their own, for server-side apply, although its type is atomic.
+    pub(super) const fn granular(self) -> Self {
+        Self { ownership: Ownership::Granular, ..self }
+    }
+
+    /// The entries have owners of their own, for server-side apply. These members tell them apart.
+    pub(super) const fn keyed(self, keys: &'static [&'static str]) -> Self {
+        Self { ownership: Ownership::Keys(keys), ..self }
+    }
+
+    /// The entries are plain values with owners of their own, for server-side apply.
+    pub(super) const fn owned_as_set(self) -> Self {
+        Self { ownership: Ownership::Set, ..self }
+    }
+
+    /// The value that an entry of a list has without the field, which is a key of the list.
+    pub(super) const fn defaults_to(self, default: &'static str) -> Self {
+        Self { default: Some(default), ..self }
     }
 
     /// The object is replaced.

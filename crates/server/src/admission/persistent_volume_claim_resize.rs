@@ -11,11 +11,11 @@ use crate::registry::admission::{AdmissionAttributes, Operation};
 pub(super) static PLUGIN: Plugin = Plugin {
     name: "PersistentVolumeClaimResize",
     rules: &[Rule { operations: &[Operation::Update], resource: &PERSISTENT_VOLUME_CLAIMS, subresource: "" }],
-    admit: |attributes, _| Box::pin(admit(attributes)),
+    validate: |attributes, _, _| Box::pin(validate(attributes)),
     ..Plugin::NONE
 };
 
-async fn admit(attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
+async fn validate(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
     let (Some(claim), Some(old)) = (attributes.object.as_deref(), attributes.old) else {
         return Ok(());
     };

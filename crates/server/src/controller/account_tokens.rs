@@ -90,7 +90,12 @@ impl AccountTokens {
         }
         let Some(filled) = self.filled(namespace, account, uid, secret)? else { return Ok(()) };
         // After a conflict, the other change triggers the controller again.
-        write::commit(&self.backend, vec![write::replace(&SECRETS, &stored.entry, filled)?]).await.map(drop)
+        write::commit(
+            &self.backend,
+            vec![write::replace(&SECRETS, &stored.entry, filled, write::CONTROLLERS)?],
+        )
+        .await
+        .map(drop)
     }
 
     /// Returns the secret with missing fields filled in; none if it is complete.

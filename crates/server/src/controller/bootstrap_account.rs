@@ -81,7 +81,7 @@ impl Controller for BootstrapAccount {
         {
             return Ok(Next::OnChange);
         }
-        let secret = write::create(&SECRETS, &self.namespace, self.empty_secret())?;
+        let secret = write::create(&SECRETS, &self.namespace, self.empty_secret(), write::CONTROLLERS)?;
         // A conflict means that the secret exists.
         if write::commit(&self.backend, vec![secret]).await? {
             tracing::info!(

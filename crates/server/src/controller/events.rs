@@ -41,9 +41,12 @@ pub(super) async fn report(
         namespace => namespace,
     };
     // An event of that name exists after a conflict.
-    write::commit(backend, vec![write::create(&CORE_EVENTS, namespace, event(resource, about, report))?])
-        .await
-        .map(drop)
+    write::commit(
+        backend,
+        vec![write::create(&CORE_EVENTS, namespace, event(resource, about, report), write::CONTROLLERS)?],
+    )
+    .await
+    .map(drop)
 }
 
 /// Makes an event. Its name is derived from what it says.

@@ -66,7 +66,7 @@ impl Leases for StoredLeases {
     async fn create(&self, lease: &Value) -> Result<Value, LeaseError> {
         let object = object(lease);
         let namespace = meta::text(&object, "namespace").to_owned();
-        self.write(write::create(&LEASES, &namespace, object).map_err(failed)?).await
+        self.write(write::create(&LEASES, &namespace, object, write::CONTROLLERS).map_err(failed)?).await
     }
 
     async fn replace(&self, lease: &Value) -> Result<Value, LeaseError> {
@@ -76,7 +76,7 @@ impl Leases for StoredLeases {
         if meta::text(&object, "resourceVersion") != meta::text(&stored.object, "resourceVersion") {
             return Err(LeaseError::Conflict);
         }
-        self.write(write::replace(&LEASES, &stored.entry, object).map_err(failed)?).await
+        self.write(write::replace(&LEASES, &stored.entry, object, write::CONTROLLERS).map_err(failed)?).await
     }
 }
 

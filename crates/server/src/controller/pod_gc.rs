@@ -171,7 +171,7 @@ impl PodGc {
             if let Some(message) = disruption {
                 mark_disrupted(&mut failed, "DeletionByPodGC", message, now());
             }
-            let write = write::replace(&PODS, &pod.entry, failed)?;
+            let write = write::replace(&PODS, &pod.entry, failed, write::CONTROLLERS)?;
             if !write::commit(&self.backend, vec![write]).await? {
                 return Ok(false);
             }

@@ -52,9 +52,9 @@ impl Controller for RootCa {
             Some(stored) => {
                 let mut object = stored.object.clone();
                 object.insert("data".to_owned(), self.data.clone());
-                write::replace(&CONFIG_MAPS, &stored.entry, object)?
+                write::replace(&CONFIG_MAPS, &stored.entry, object, write::CONTROLLERS)?
             }
-            None => write::create(&CONFIG_MAPS, namespace, self.config_map())?,
+            None => write::create(&CONFIG_MAPS, namespace, self.config_map(), write::CONTROLLERS)?,
         };
         // After a conflict, the other change triggers the controller again.
         write::commit(&self.backend, vec![write]).await?;

@@ -48,7 +48,7 @@ impl Controller for ServiceAccounts {
         }
         let mut account = Map::new();
         meta::set(&mut account, "name", NAME);
-        let account = write::create(&SERVICE_ACCOUNTS, namespace, account)?;
+        let account = write::create(&SERVICE_ACCOUNTS, namespace, account, write::CONTROLLERS)?;
         // A conflict means that it exists.
         write::commit(&self.backend, vec![account]).await?;
         Ok(Next::OnChange)

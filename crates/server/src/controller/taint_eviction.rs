@@ -62,7 +62,7 @@ impl TaintEviction {
         let mut marked = pod.object.clone();
         let message = "Taint manager: deleting due to NoExecute taint";
         mark_disrupted(&mut marked, "DeletionByTaintManager", message, now());
-        let write = write::replace(&PODS, &pod.entry, marked)?;
+        let write = write::replace(&PODS, &pod.entry, marked, write::CONTROLLERS)?;
         if !write::commit(&self.backend, vec![write]).await? {
             return Ok(false);
         }

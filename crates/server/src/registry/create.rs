@@ -11,7 +11,7 @@ use super::context::Surroundings;
 use super::meta::{self, now};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
-use super::storage;
+use super::{managed, storage};
 use crate::http::status::Status;
 
 /// The number of attempts while other servers allocate at the same time.
@@ -29,6 +29,9 @@ pub(crate) async fn create(
     mut object: Map,
     options: &WriteOptions,
 ) -> Result<bytes::Bytes, Status> {
+    if !options.is_apply {
+        managed::record(scope, options.manager(), None, &mut object);
+    }
     let name = meta::text(&object, "name").to_owned();
     scope.admit(Operation::Create, &name, options, Some(&mut object), None).await?;
     scope.check_escalation(&object, None).await?;

@@ -41,6 +41,15 @@ pub(crate) fn set(object: &mut Map, field: &str, value: impl Into<Value>) {
     change(object, |metadata| metadata.insert(field.to_owned(), value.into()));
 }
 
+/// Sets a field of the metadata to that of another object; removes it if that has none.
+pub(crate) fn copy(object: &mut Map, field: &str, from: &Map) {
+    let value = of(from).get(field).cloned();
+    change(object, |metadata| match value {
+        Some(value) => metadata.insert(field.to_owned(), value),
+        None => metadata.remove(field),
+    });
+}
+
 /// Removes a field of the metadata.
 pub(crate) fn unset(object: &mut Map, field: &str) {
     change(object, |metadata| metadata.remove(field));

@@ -3,6 +3,7 @@
 //! The only module that commits to the store. It knows HTTP only by the answers that refusals stand for.
 
 pub(crate) mod admission;
+pub(crate) mod apply;
 pub mod backend;
 pub(crate) mod bind;
 pub mod bootstrap_authorities;
@@ -23,6 +24,7 @@ pub(crate) mod freshness;
 mod issued_metrics;
 pub(crate) mod list;
 pub(crate) mod list_options;
+mod managed;
 pub(crate) mod meta;
 pub mod metrics;
 pub(crate) mod no_writes;

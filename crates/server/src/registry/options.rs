@@ -1,6 +1,8 @@
 //! Request options: query parameters, and the DeleteOptions in the body of a delete (AP-14 to AP-16, AP-51, AP-52). The
 //! options of lists and watches are in [`super::list_options`].
 
+use http::header::USER_AGENT;
+use http::{HeaderMap, HeaderValue};
 use kinds::Kinds;
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use serde_json::{Map, Value};
@@ -67,11 +69,40 @@ pub(crate) struct WriteOptions {
     pub(crate) validation: FieldValidation,
     /// The value of `fieldManager`; empty for none.
     pub(crate) manager: String,
+    /// What manages the fields that are written when `manager` is empty: the client, by the first part of its name.
+    agent: String,
+    /// Whether a configuration is applied, and `apply` records who manages what.
+    pub(crate) is_apply: bool,
+    /// Whether an applied configuration takes fields from their managers.
+    pub(crate) forces: bool,
     /// Whether `validation` was asked for.
     names_validation: bool,
 }
 
 impl WriteOptions {
+    /// The same options of a client with these headers.
+    pub(crate) fn of_client(self, headers: &HeaderMap) -> Self {
+        let agent = headers.get(USER_AGENT).map(HeaderValue::as_bytes).unwrap_or_default();
+        let agent = agent.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let mut name = String::new();
+        for character in String::from_utf8_lossy(agent).chars().filter(|character| !character.is_control()) {
+            if name.len().saturating_add(character.len_utf8()) > MAX_FIELD_MANAGER {
+                break;
+            }
+            name.push(character);
+        }
+        Self { agent: name, ..self }
+    }
+
+    /// The name of the manager of the fields that are written.
+    pub(crate) fn manager(&self) -> &str {
+        match (self.manager.as_str(), self.agent.as_str()) {
+            ("", "") => "unknown",
+            ("", agent) => agent,
+            (manager, _) => manager,
+        }
+    }
+
     /// The document of these options, as admission webhooks see it.
     pub(crate) fn document(&self, kind: &str) -> Map<String, Value> {
         let mut document = document(kind, self.is_dry_run);
@@ -137,6 +168,9 @@ pub(crate) fn write(query: &Query, kind: WriteKind) -> Result<WriteOptions, Stat
         is_dry_run: !dry_run.is_empty(),
         validation,
         manager: manager.to_owned(),
+        agent: String::new(),
+        is_apply: kind == WriteKind::Apply,
+        forces: query.first("force").is_some_and(is_true),
         names_validation,
     })
 }

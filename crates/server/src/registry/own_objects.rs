@@ -40,7 +40,7 @@ pub(crate) async fn keep(
 ) -> Result<(), Status> {
     for _ in 0..ATTEMPTS {
         let write = match write::find(backend, resource, namespace, meta::text(object, "name")).await? {
-            None => write::create(resource, namespace, object.clone())?,
+            None => write::create(resource, namespace, object.clone(), write::SERVER)?,
             Some(stored) => {
                 let mut right = stored.object.clone();
                 let content = object.iter().filter(|(field, _)| *field != "metadata");
@@ -48,7 +48,7 @@ pub(crate) async fn keep(
                 if right == stored.object {
                     return Ok(());
                 }
-                write::replace(resource, &stored.entry, right)?
+                write::replace(resource, &stored.entry, right, write::SERVER)?
             }
         };
         if write::commit(backend, vec![write]).await? {

@@ -4,35 +4,11 @@ use http::StatusCode;
 use kinds::Map;
 use kinds::decode::Problem;
 use kinds::patch::{self, PatchError, PatchKind};
-use serde_json::Value;
 
 use super::options::FieldValidation;
 use super::request_scope::RequestScope;
 use super::{decode, meta, update};
 use crate::http::status::{Cause, Status};
-
-/// Reads an applied configuration, which is handled as a strategic merge patch. Without a name, it is about the object of
-/// the path. DIVERGES: field ownership is not tracked
-/// (`managedFields` stays empty), so there are no conflicts between managers, and a field that is no longer applied
-/// stays.
-///
-/// # Errors
-/// 400 for another kind or name than those of the path.
-pub(crate) fn applied(scope: &RequestScope<'_>, bytes: &[u8]) -> Result<Map, Status> {
-    let Value::Object(mut object) = decode::yaml_value(bytes)? else {
-        return Err(Status::bad_request("an applied configuration is an object"));
-    };
-    decode::claim(&mut object, "kind", scope.target.resource.kind)?;
-    decode::claim(&mut object, "apiVersion", &scope.target.resource.api_version())?;
-    if meta::of(&object).get("managedFields").is_some_and(|fields| !fields.is_null()) {
-        return Err(Status::bad_request("metadata.managedFields must be nil"));
-    }
-    if meta::text(&object, "name").is_empty() {
-        meta::set(&mut object, "name", scope.target.name);
-    }
-    update::check_name(scope, &object)?;
-    Ok(object)
-}
 
 /// A patch of a client.
 pub(crate) struct Patch<'a> {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::backend::Backend;
 use super::meta::{self, now};
-use super::storage;
+use super::write::SERVER;
+use super::{managed, storage};
 use crate::http::status::Status;
 
 const NAMESPACE_NAMES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -46,6 +47,7 @@ async fn create(
     let mut object: Map = serde_json::from_value(content).map_err(Status::internal)?;
     meta::set(&mut object, "name", name);
     (resource.default)(&mut object);
+    managed::record_own(resource, SERVER, None, &mut object);
     meta::identify(&mut object, now())?;
     (resource.prepare_create)(&mut object);
     let value = Some(storage::encode(resource, &object)?);

@@ -9,7 +9,7 @@ use super::create::{self, entry, unstored};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
-use super::{delete, list_options, meta};
+use super::{delete, list_options, managed, meta};
 use crate::http::status::Status;
 use portcullis_apimachinery::quote::quoted;
 
@@ -105,7 +105,11 @@ pub(crate) async fn write(
             return create_instead(scope, object, options).await;
         };
         // None means a conflict. Try again.
-        if let Some(bytes) = attempt(scope, &key, &stored, make(&stored.object)?, options).await? {
+        let mut object = make(&stored.object)?;
+        if !options.is_apply {
+            managed::record(scope, options.manager(), Some(&stored.object), &mut object);
+        }
+        if let Some(bytes) = attempt(scope, &key, &stored, object, options).await? {
             return Ok(Written { bytes, is_new: false });
         }
     }
@@ -144,6 +148,7 @@ async fn attempt(
     if delete::ends_with_update(resource, &object, old) {
         return delete::remove_after_update(scope, key, stored, &object, options.is_dry_run).await;
     }
+    managed::forget_times(&mut object, old);
     // AP-45. As kube-apiserver: what would be stored differently today is written although it does not change, so that a key
     // can be rotated with `kubectl replace` (ET-51).
     if object == *old {

@@ -10,17 +10,29 @@ use portcullis_store::{Entry, Expect, List, Store as _, StoreError, Write};
 use super::backend::Backend;
 use super::delete::ends_with_update;
 use super::deletion::{Step, step};
+use super::managed;
 use super::meta::{self, now};
 use super::options::DeleteOptions;
 use super::storage::{self, Stored};
 use crate::http::status::Status;
 
-/// Returns the write that creates an object, which must have a name.
+/// The manager of the fields that the controllers of this server write, as in Kubernetes.
+pub(crate) const CONTROLLERS: &str = "kube-controller-manager";
+/// The manager of the fields of the objects that belong to the server itself, as in Kubernetes.
+pub(crate) const SERVER: &str = "kube-apiserver";
+
+/// Returns the write that creates an object, which must have a name, with the manager of its fields.
 ///
 /// # Errors
 /// The object is not of this kind, or the system has no random numbers.
-pub(crate) fn create(resource: &'static Resource, namespace: &str, object: Map) -> Result<Write, Status> {
+pub(crate) fn create(
+    resource: &'static Resource,
+    namespace: &str,
+    object: Map,
+    manager: &str,
+) -> Result<Write, Status> {
     let mut object = whole(resource, object)?;
+    managed::record_own(resource, manager, None, &mut object);
     if !namespace.is_empty() {
         meta::set(&mut object, "namespace", namespace);
     }
@@ -30,13 +42,35 @@ pub(crate) fn create(resource: &'static Resource, namespace: &str, object: Map) 
     Ok(Write { key, expect: Expect::Absent, value: Some(storage::encode(resource, &object)?) })
 }
 
-/// Returns the write that replaces the object that was read.
+/// Returns the write that replaces the object that was read, with the manager of what it changes.
+///
+/// # Errors
+/// The object is not of this kind, or what was read cannot be read again.
+pub(crate) fn replace(
+    resource: &'static Resource,
+    entry: &Entry,
+    object: Map,
+    manager: &str,
+) -> Result<Write, Status> {
+    let mut object = whole(resource, object)?;
+    // Decoding what nobody manages would be in vain.
+    if meta::of(&object).contains_key("managedFields") {
+        let old = storage::decode(&storage::served(resource, &entry.value)?)?;
+        managed::record_own(resource, manager, Some(&old), &mut object);
+    }
+    written(resource, entry, &object)
+}
+
+/// Returns the write that marks the object that was read as deleted. As in Kubernetes, nobody manages what that changes.
 ///
 /// # Errors
 /// The object is not of this kind.
-pub(crate) fn replace(resource: &'static Resource, entry: &Entry, object: Map) -> Result<Write, Status> {
-    let object = whole(resource, object)?;
-    let value = Some(storage::encode(resource, &object)?);
+pub(crate) fn mark(resource: &'static Resource, entry: &Entry, object: Map) -> Result<Write, Status> {
+    written(resource, entry, &whole(resource, object)?)
+}
+
+fn written(resource: &'static Resource, entry: &Entry, object: &Map) -> Result<Write, Status> {
+    let value = Some(storage::encode(resource, object)?);
     Ok(Write { key: entry.key.clone(), expect: Expect::Modified(entry.modified), value })
 }
 
@@ -101,7 +135,7 @@ pub(crate) async fn commit_each(backend: &Backend, writes: Vec<Write>) -> Result
 pub(crate) fn change(resource: &'static Resource, stored: &Stored, object: Map) -> Result<Write, Status> {
     match ends_with_update(resource, &object, &stored.object) {
         true => Ok(remove(&stored.entry)),
-        false => replace(resource, &stored.entry, object),
+        false => replace(resource, &stored.entry, object, CONTROLLERS),
     }
 }
 
@@ -134,7 +168,7 @@ pub(crate) async fn delete_as(
     match step(resource, object, options) {
         Step::Nothing => Ok(false),
         Step::Mark(marked) if marked == stored.object => Ok(false),
-        Step::Mark(marked) => commit(backend, vec![replace(resource, &stored.entry, marked)?]).await,
+        Step::Mark(marked) => commit(backend, vec![mark(resource, &stored.entry, marked)?]).await,
         Step::MarkAndRemove(_) | Step::Remove => {
             let mut writes = vec![remove(&stored.entry)];
             let (namespace, name) = storage::place(resource, &stored.entry.key);
@@ -142,7 +176,7 @@ pub(crate) async fn delete_as(
                 let Some(found) = find(backend, companion, namespace, name).await? else { continue };
                 match step(companion, &found.object, &DeleteOptions::default()) {
                     Step::Nothing => {}
-                    Step::Mark(marked) => writes.push(replace(companion, &found.entry, marked)?),
+                    Step::Mark(marked) => writes.push(mark(companion, &found.entry, marked)?),
                     Step::MarkAndRemove(_) | Step::Remove => writes.push(remove(&found.entry)),
                 }
             }

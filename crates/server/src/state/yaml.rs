@@ -3,13 +3,15 @@
 //! The rest of the code reads only JSON, and its errors refer to the lines of the YAML file. Scalars are resolved as
 //! Kubernetes resolves them: `yes` and `on` are booleans and `0755` is octal unless quoted.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use kinds::decode::MAX_VALUES;
 use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
+use portcullis_apimachinery::quote::Quoted;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::budget::BudgetBreach;
-use serde_saphyr::{Error, Options, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
 /// The maximum size of the texts of a request body in bytes, each counted as often as aliases repeat it: the same as of a
 /// body without aliases.
@@ -31,18 +33,67 @@ pub(crate) fn body_to_json(text: &str) -> Result<String, JsonError> {
     convert(text, options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT }))
 }
 
+/// The first document of an applied configuration.
+pub(crate) struct First {
+    /// The document as JSON, with all of its duplicate keys; `null` if there is none.
+    pub(crate) json: String,
+    /// Its duplicate keys, in the words of Kubernetes.
+    pub(crate) duplicates: Vec<String>,
+}
+
+/// Converts the first YAML document of a request body, with the bounds of [`body_to_json`]. Duplicate keys are allowed.
+///
+/// # Errors
+/// As [`body_to_json`], apart from duplicate keys.
+pub(crate) fn first_document(text: &str) -> Result<First, JsonError> {
+    let mut options = options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT });
+    options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
+    let documents = parse(text, options)?;
+    let Some(document) = documents.first() else {
+        return Ok(First { json: "null".to_owned(), duplicates: Vec::new() });
+    };
+    let mut duplicates = Vec::new();
+    find_duplicates(&document.value, &mut duplicates);
+    let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
+    writer.value(document);
+    Ok(First { json: writer.json, duplicates })
+}
+
+/// The maximum number of duplicate keys that are told.
+const MAX_DUPLICATES: usize = 100;
+
+fn find_duplicates(value: &Yaml, found: &mut Vec<String>) {
+    match value {
+        Yaml::List(items) => items.iter().for_each(|item| find_duplicates(&item.value, found)),
+        Yaml::Map(entries) => {
+            let mut seen = HashSet::with_capacity(entries.len());
+            for (Key { line, name }, value) in entries {
+                if !seen.insert(name) && found.len() < MAX_DUPLICATES {
+                    found.push(format!("line {line}: key {} already set in map", Quoted(name)));
+                }
+                find_duplicates(&value.value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
 fn convert(text: &str, options: Options) -> Result<String, JsonError> {
-    let documents: Vec<Node> = serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
-        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-        JsonError::at(text, start.saturating_add(1), "", reason(&error))
-    })?;
+    let documents = parse(text, options)?;
     let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
     for document in &documents {
         writer.value(document);
         writer.json.push(' ');
     }
     Ok(writer.json)
+}
+
+fn parse(text: &str, options: Options) -> Result<Vec<Node>, JsonError> {
+    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
+        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        JsonError::at(text, start.saturating_add(1), "", reason(&error))
+    })
 }
 
 /// Returns the error in the same words as for JSON.
@@ -102,12 +153,17 @@ enum Yaml {
     Map(Vec<(Key, Node)>),
 }
 
-/// A key of a map, as text. An unquoted one is resolved like a value, so `y` is the key `true`, as in Kubernetes.
-struct Key(String);
+/// A key of a map, as text, with its line. An unquoted one is resolved like a value, so `y` is the key `true`, as in
+/// Kubernetes.
+struct Key {
+    line: usize,
+    name: String,
+}
 
 impl<'de> Deserialize<'de> for Key {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let key = match Yaml::deserialize(deserializer)? {
+        let Node { line, value } = Node::deserialize(deserializer)?;
+        let name = match value {
             Yaml::Bool(value) => value.to_string(),
             Yaml::Signed(value) => value.to_string(),
             Yaml::Unsigned(value) => value.to_string(),
@@ -117,7 +173,7 @@ impl<'de> Deserialize<'de> for Key {
                 return Err(D::Error::custom("a key must be text, a number or a boolean"));
             }
         };
-        Ok(Self(key))
+        Ok(Self { line, name })
     }
 }
 
@@ -220,9 +276,9 @@ impl Writer {
             }
             Yaml::Map(entries) => {
                 self.json.push('{');
-                for (index, (Key(key), value)) in entries.iter().enumerate() {
+                for (index, (key, value)) in entries.iter().enumerate() {
                     self.comma(index);
-                    self.text(key);
+                    self.text(&key.name);
                     self.json.push(':');
                     self.value(value);
                 }

@@ -8,13 +8,23 @@ use crate::common::{Answer, Setup, Started, start_with};
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_kinds::resource::{Need, OnRequest, Refusal, Resource, Selectable, Subresource};
 use portcullis_kinds::schema::meta::OBJECT_META;
-use portcullis_kinds::schema::{Field, Merge, Presence, Shape, Type};
+use portcullis_kinds::schema::{Field, Merge, Ownership, Presence, Shape, Type};
 use portcullis_kinds::table::{Column, Row};
 use portcullis_kinds::{Kinds, Map, meta};
 use serde_json::{Value, json};
 
 const fn field(name: &'static str, number: u32, shape: Shape, presence: Presence) -> Field {
-    Field { name, number, within: &[], shape, presence, merge: Merge::Default, values: &[] }
+    Field {
+        name,
+        number,
+        within: &[],
+        shape,
+        presence,
+        merge: Merge::Default,
+        ownership: Ownership::Usual,
+        default: None,
+        values: &[],
+    }
 }
 
 static SPEC: Type = Type::new(

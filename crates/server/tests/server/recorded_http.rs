@@ -19,9 +19,26 @@ use serde_json::{Value, json};
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     code: u64,
+    /// The texts of the warnings, where they are compared.
+    warnings: Option<Value>,
     body: Option<Value>,
     events: Option<Value>,
     text: Option<String>,
+}
+
+/// A value in which administrators are not told apart by name and certificate: each server has its own.
+fn of_any_certificate(value: &Value) -> Value {
+    const HASH: &str = "X509SHA256=";
+    match value {
+        Value::Array(items) => items.iter().map(of_any_certificate).collect(),
+        Value::Object(members) => {
+            let is_own = value.pointer("/extra/authentication.kubernetes.io~1credential-id").is_some();
+            let left = members.iter().filter(|(name, _)| !(is_own && name.as_str() == "username"));
+            left.map(|(name, value)| (name.clone(), of_any_certificate(value))).collect()
+        }
+        Value::String(text) if text.starts_with(HASH) => HASH.into(),
+        other => other.clone(),
+    }
 }
 
 /// The columns of tables that tell how long ago something was: it depends on how fast the replay is.
@@ -75,6 +92,10 @@ fn ask(server: &Started, case: &Value, saved: &BTreeMap<String, String>) -> (See
         headers.entry("Content-Type".to_owned()).or_insert_with(|| "application/json".to_owned());
         request = request.header("Expect:").body(filled(&body, saved));
     }
+    // The checker names no client, so neither does this one.
+    if !headers.keys().any(|name| name.eq_ignore_ascii_case("User-Agent")) {
+        request = request.header("User-Agent:");
+    }
     for (name, value) in headers {
         // curl takes a header without a value away, unless it ends in a semicolon.
         let header = if value.is_empty() { format!("{name};") } else { format!("{name}: {value}") };
@@ -95,13 +116,42 @@ fn ask(server: &Started, case: &Value, saved: &BTreeMap<String, String>) -> (See
             }
         }
     }
-    read(&request.send())
+    read(&request.send(), case)
+}
+
+/// What is dropped in other cases and compared in this one.
+fn kept(case: &Value) -> Vec<&str> {
+    case["keep"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The part of an answer that is compared: see `pick` in the checker.
+fn picked(whole: &Value, case: &Value) -> Value {
+    let mut at = whole;
+    for step in case["pick"].as_array().into_iter().flatten() {
+        at = match step {
+            Value::String(key) => &at[key.as_str()],
+            Value::Number(index) => &at[usize::try_from(index.as_u64().unwrap()).unwrap()],
+            Value::Object(such) => {
+                let (path, value) = such.iter().next().unwrap();
+                let mut items = at.as_array().into_iter().flatten();
+                items.find(|item| dig(item, path) == value).unwrap_or(&Value::Null)
+            }
+            _ => panic!("{step}"),
+        };
+    }
+    at.clone()
 }
 
 /// What an answer shows, and the whole of it.
-fn read(answer: &Answer) -> (Seen, Value) {
+fn read(answer: &Answer, case: &Value) -> (Seen, Value) {
     let text = String::from_utf8_lossy(&answer.body).into_owned();
     let mut seen = Seen { code: u64::from(answer.code), ..Seen::default() };
+    let kept = kept(case);
+    if kept.contains(&"warnings") {
+        let warnings: Value = answer.warnings.iter().map(String::as_str).collect();
+        seen.warnings = Some(recorded::timeless(&warnings));
+    }
+    let cleaned = |value: &Value| recorded::cleaned_but(value, &kept);
     if answer.media_type() != "application/json" {
         seen.text = Some(text.chars().take(2000).collect());
         return (seen, Value::Null);
@@ -111,13 +161,13 @@ fn read(answer: &Answer) -> (Seen, Value) {
             .as_object()
             .is_some_and(|o| o.len() == 2 && o.contains_key("type") && o.contains_key("object"));
         match is_event {
-            true => seen.events = Some(json!([recorded::cleaned(&whole)])),
-            false => seen.body = Some(ageless(recorded::cleaned(&whole))),
+            true => seen.events = Some(json!([cleaned(&whole)])),
+            false => seen.body = Some(of_any_certificate(&ageless(cleaned(&picked(&whole, case))))),
         }
         return (seen, whole);
     }
     let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    seen.events = Some(events.iter().map(recorded::cleaned).collect());
+    seen.events = Some(events.iter().map(cleaned).collect());
     (seen, Value::Array(events))
 }
 
@@ -125,22 +175,25 @@ fn expected(case: &Value) -> Seen {
     let expect = &case["expect"];
     Seen {
         code: expect["code"].as_u64().unwrap(),
-        body: expect.get("body").cloned().map(ageless),
+        warnings: expect.get("warnings").cloned(),
+        body: expect.get("body").cloned().map(|body| of_any_certificate(&ageless(body))),
         events: expect.get("events").cloned(),
         text: expect["text"].as_str().map(str::to_owned),
     }
 }
 
-/// What counts of a Status: its state, its reason, its code, and all causes by field and reason.
+/// What counts of a Status: its state, its reason, its code, and all causes by field and reason, of conflicts between field
+/// managers with their messages.
 fn status(body: &Value, has_causes: bool) -> Value {
-    let mut causes: Vec<(String, String)> = body["details"]["causes"]
+    let mut causes: Vec<(String, String, String)> = body["details"]["causes"]
         .as_array()
         .into_iter()
         .flatten()
         .filter(|_| has_causes)
         .map(|cause| {
             let text = |name: &str| cause[name].as_str().unwrap_or_default().to_owned();
-            (text("field"), text("reason"))
+            let is_conflict = cause["reason"] == "FieldManagerConflict";
+            (text("field"), text("reason"), if is_conflict { text("message") } else { String::new() })
         })
         .collect();
     causes.sort();
@@ -150,7 +203,7 @@ fn status(body: &Value, has_causes: bool) -> Value {
 fn agrees(case: &Value, seen: &Seen) -> bool {
     let wanted = expected(case);
     let how = case["compare"].as_str().unwrap_or("full");
-    if wanted.code != seen.code {
+    if wanted.code != seen.code || wanted.warnings != seen.warnings {
         return false;
     }
     if how == "code" {
@@ -203,6 +256,7 @@ fn replay_over(topic: &str, servers: &[Started]) -> (usize, String) {
         // What controllers do takes its time.
         let until = Instant::now() + Duration::from_secs(case["wait"].as_u64().unwrap_or(0));
         let (seen, whole) = loop {
+            std::thread::sleep(Duration::from_secs_f64(case["pause"].as_f64().unwrap_or(0.0)));
             let (seen, whole) = ask(turn.next().unwrap(), case, &saved);
             if agrees(case, &seen) || Instant::now() >= until {
                 break (seen, whole);
@@ -240,6 +294,12 @@ macro_rules! topics {
 }
 
 topics! {
+    applied_configurations_are_answered_as_recorded "apply-basics",
+    bodies_of_configurations_are_answered_as_recorded "apply-bodies",
+    conflicts_are_answered_as_recorded "apply-conflicts",
+    all_kinds_are_applied_as_recorded "apply-kinds",
+    lists_are_applied_as_recorded "apply-lists",
+    subresources_are_applied_as_recorded "apply-subresources",
     credentials_are_answered_as_recorded "authn-credentials",
     bootstrap_tokens_are_answered_as_recorded "bootstrap-tokens",
     impersonation_is_answered_as_recorded "impersonation",

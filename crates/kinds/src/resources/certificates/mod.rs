@@ -17,7 +17,9 @@ use super::cells::{AGE, NAME, age, name, text_column};
 use crate::Map;
 use crate::decode::bytes;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{Context, OnRequest, Refusal, Requester, Resource, Selectable, Subresource, Update};
+use crate::resource::{
+    Context, Keeps, OnRequest, Refusal, Requester, Resource, Selectable, Subresource, Update,
+};
 use crate::schema::certificates::CERTIFICATE_SIGNING_REQUEST;
 use crate::schema::values;
 use crate::table::{Column, NONE, Row};
@@ -43,6 +45,7 @@ pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {
                 prepare: prepare_approval,
                 validate: validate_approval,
                 on_request: OnRequest { complete: stamp, ..OnRequest::NOTHING },
+                keeps: Keeps::Except(&["spec", "status.certificate"]),
                 ..Update::NOTHING
             },
         ),
@@ -70,6 +73,8 @@ pub static CERTIFICATE_SIGNING_REQUESTS: Resource = Resource {
         request.copy("status", old);
     },
     validate_update: |request, old| validate_update(request, old, Path::Main),
+    resets: &["spec", "status"],
+    status_resets: &["spec", "status.conditions"],
     prepare_status,
     validate_status: |request, old| validate_status(request, old, None),
     on_status: OnRequest {

@@ -15,6 +15,7 @@ use crate::table::{NONE, Row};
 
 /// The row of Endpoints.
 pub static ENDPOINTS: Resource = Resource {
+    deprecation: "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     kind: "Endpoints",
     plural: "endpoints",
     short_names: &["ep"],

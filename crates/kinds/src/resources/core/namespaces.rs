@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::Map;
 use crate::fields::{Errors, Members};
 use crate::meta::{is_terminating, name};
-use crate::resource::{Deletion, Resource, Selectable, Subresource, Update};
+use crate::resource::{Deletion, Keeps, Resource, Selectable, Subresource, Update};
 use crate::resources::cells::{AGE, NAME, age, name as name_cell, text_column};
 use crate::resources::core::names::finalizer_errors;
 use crate::schema;
@@ -36,6 +36,7 @@ pub static NAMESPACES: Resource = Resource {
                 &Update {
                     prepare: prepare_finalize,
                     validate: |namespace, _| validate_finalize(namespace),
+                    keeps: Keeps::Except(&["status"]),
                     ..Update::NOTHING
                 },
             )

@@ -35,6 +35,7 @@ pub static RESOURCE_CLAIMS: Resource = Resource {
     },
     prepare_update: |claim, old| claim.copy("status", old),
     validate_update: validate_same_spec,
+    status_resets: &["metadata", "spec"],
     prepare_status: |claim, old| {
         claim.copy("spec", old);
         keep_metadata(claim, old);

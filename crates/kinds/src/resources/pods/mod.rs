@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::Map;
 use crate::fields::{Members, node_name};
-use crate::resource::{Action, CREATE_VERBS, Index, Resource, Selectable, Subresource, Update};
+use crate::resource::{Action, CREATE_VERBS, Index, Keeps, Resource, Selectable, Subresource, Update};
 use crate::schema::core::{BINDING, POD};
 
 pub mod admission;
@@ -60,6 +60,7 @@ pub static PODS: Resource = Resource {
     validate_create: validate::validate_create,
     prepare_update: prepare::prepare_update,
     validate_update: update::validate_update,
+    status_resets: &["spec", "metadata.deletionTimestamp", "metadata.ownerReferences"],
     prepare_status: prepare::prepare_status,
     validate_status: status::validate_status,
     delete: subresources::delete,
@@ -91,6 +92,7 @@ static SUBRESOURCES: [Subresource; 10] = [
         &Update {
             prepare: prepare_ephemeral_containers,
             validate: validate_ephemeral_containers,
+            keeps: Keeps::Only(&["spec.ephemeralContainers"]),
             adds: Some(("spec", "ephemeralContainers")),
             ..Update::NOTHING
         },
@@ -107,7 +109,18 @@ static SUBRESOURCES: [Subresource; 10] = [
     Subresource::object(
         "resize",
         "Pod",
-        &Update { prepare: prepare_resize, validate: validate_resize, ..Update::NOTHING },
+        &Update {
+            prepare: prepare_resize,
+            validate: validate_resize,
+            keeps: Keeps::Only(&[
+                "spec.containers.*.resources",
+                "spec.containers.*.resizePolicy",
+                "spec.initContainers.*.resources",
+                "spec.initContainers.*.resizePolicy",
+                "spec.resources",
+            ]),
+            ..Update::NOTHING
+        },
     ),
     Subresource::status("Pod"),
 ];

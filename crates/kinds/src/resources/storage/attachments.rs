@@ -23,6 +23,7 @@ pub static VOLUME_ATTACHMENTS: Resource = Resource {
     validate_create,
     prepare_update: |attachment, old| attachment.copy("status", old),
     validate_update,
+    status_resets: &["metadata", "spec"],
     prepare_status: |attachment, old| {
         attachment.copy("spec", old);
         keep_metadata(attachment, old);

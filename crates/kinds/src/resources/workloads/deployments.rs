@@ -33,6 +33,7 @@ pub static DEPLOYMENTS: Resource = Resource {
     validate_create: |deployment| validate(deployment, None),
     prepare_update,
     validate_update,
+    status_resets: &["spec", "metadata.labels"],
     prepare_status,
     validate_status: |deployment, _| validate_status(deployment),
     columns: COLUMNS,

@@ -12,7 +12,7 @@ types! {
         unless_zero("command", 3, List(&Text)),
         unless_zero("args", 4, List(&Text)),
         unless_zero("workingDir", 5, Text),
-        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).by_key("containerPort"),
+        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).by_key("containerPort").keyed(&["containerPort", "protocol"]),
         unless_zero("envFrom", 19, List(&Object(&ENV_FROM_SOURCE))),
         unless_zero("env", 7, List(&Object(&ENV_VAR))).by_key("name"),
         always("resources", 8, Object(&RESOURCE_REQUIREMENTS)),
@@ -39,7 +39,7 @@ types! {
         unless_zero("command", 3, List(&Text)).within(&[1]),
         unless_zero("args", 4, List(&Text)).within(&[1]),
         unless_zero("workingDir", 5, Text).within(&[1]),
-        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).within(&[1]).by_key("containerPort"),
+        unless_zero("ports", 6, List(&Object(&CONTAINER_PORT))).within(&[1]).by_key("containerPort").keyed(&["containerPort", "protocol"]),
         unless_zero("envFrom", 19, List(&Object(&ENV_FROM_SOURCE))).within(&[1]),
         unless_zero("env", 7, List(&Object(&ENV_VAR))).within(&[1]).by_key("name"),
         always("resources", 8, Object(&RESOURCE_REQUIREMENTS)).within(&[1]),
@@ -65,7 +65,7 @@ types! {
         unless_zero("name", 1, Text),
         unless_zero("hostPort", 2, Int32),
         always("containerPort", 3, Int32),
-        unless_zero("protocol", 4, Text).one_of(values::PROTOCOLS),
+        unless_zero("protocol", 4, Text).one_of(values::PROTOCOLS).defaults_to("TCP"),
         unless_zero("hostIP", 5, Text),
     }
     EnvFromSource ENV_FROM_SOURCE {
@@ -81,7 +81,7 @@ types! {
     ResourceRequirements RESOURCE_REQUIREMENTS {
         unless_zero("limits", 1, Map(&Quantity)),
         unless_zero("requests", 2, Map(&Quantity)),
-        unless_zero("claims", 3, List(&Object(&RESOURCE_CLAIM))),
+        unless_zero("claims", 3, List(&Object(&RESOURCE_CLAIM))).keyed(&["name"]),
     }
     ContainerResizePolicy CONTAINER_RESIZE_POLICY {
         always("resourceName", 1, Text),
@@ -206,26 +206,26 @@ types! {
         always("type", 1, Text).one_of(values::PROFILE_TYPES),
         when_set("localhostProfile", 2, Text),
     }
-    ObjectFieldSelector OBJECT_FIELD_SELECTOR {
+    ObjectFieldSelector OBJECT_FIELD_SELECTOR atomic {
         unless_zero("apiVersion", 1, Text),
         always("fieldPath", 2, Text),
     }
-    ResourceFieldSelector RESOURCE_FIELD_SELECTOR {
+    ResourceFieldSelector RESOURCE_FIELD_SELECTOR atomic {
         unless_zero("containerName", 1, Text),
         always("resource", 2, Text),
         always("divisor", 3, Quantity),
     }
-    ConfigMapKeySelector CONFIG_MAP_KEY_SELECTOR {
+    ConfigMapKeySelector CONFIG_MAP_KEY_SELECTOR atomic {
         unless_zero("name", 1, Text).within(&[1]),
         always("key", 2, Text),
         when_set("optional", 3, Bool),
     }
-    SecretKeySelector SECRET_KEY_SELECTOR {
+    SecretKeySelector SECRET_KEY_SELECTOR atomic {
         unless_zero("name", 1, Text).within(&[1]),
         always("key", 2, Text),
         when_set("optional", 3, Bool),
     }
-    FileKeySelector FILE_KEY_SELECTOR {
+    FileKeySelector FILE_KEY_SELECTOR atomic {
         always("volumeName", 1, Text),
         always("path", 2, Text),
         always("key", 3, Text),

@@ -42,7 +42,7 @@ types! {
         when_set("storageos", 21, Object(&STORAGE_OS_PERSISTENT_VOLUME_SOURCE)).within(&[2]),
         when_set("csi", 22, Object(&CSI_PERSISTENT_VOLUME_SOURCE)).within(&[2]),
         unless_zero("accessModes", 3, List(&Text)).one_of(values::VOLUME_ACCESS_MODES),
-        when_set("claimRef", 4, Object(&OBJECT_REFERENCE)),
+        when_set("claimRef", 4, Object(&OBJECT_REFERENCE)).granular(),
         unless_zero("persistentVolumeReclaimPolicy", 5, Text).one_of(values::RECLAIM_POLICIES),
         unless_zero("storageClassName", 6, Text),
         unless_zero("mountOptions", 7, List(&Text)),

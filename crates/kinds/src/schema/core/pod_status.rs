@@ -15,7 +15,7 @@ types! {
         unless_zero("reason", 4, Text),
         unless_zero("nominatedNodeName", 11, Text),
         unless_zero("hostIP", 5, Text),
-        unless_zero("hostIPs", 16, List(&Object(&HOST_IP))).by_key("ip"),
+        unless_zero("hostIPs", 16, List(&Object(&HOST_IP))).by_key("ip").atomic(),
         unless_zero("podIP", 6, Text),
         unless_zero("podIPs", 12, List(&Object(&POD_IP))).by_key("ip"),
         when_set("startTime", 7, Time),
@@ -92,7 +92,7 @@ types! {
     }
     ResourceStatus RESOURCE_STATUS {
         always("name", 1, Text),
-        unless_zero("resources", 2, List(&Object(&RESOURCE_HEALTH))),
+        unless_zero("resources", 2, List(&Object(&RESOURCE_HEALTH))).keyed(&["resourceID"]),
     }
     ContainerExtendedResourceRequest CONTAINER_EXTENDED_RESOURCE_REQUEST {
         always("containerName", 1, Text),

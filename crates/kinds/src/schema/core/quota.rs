@@ -33,10 +33,10 @@ types! {
         unless_zero("hard", 1, Map(&Quantity)),
         unless_zero("used", 2, Map(&Quantity)),
     }
-    ScopeSelector SCOPE_SELECTOR {
+    ScopeSelector SCOPE_SELECTOR atomic {
         unless_zero("matchExpressions", 1, List(&Object(&SCOPED_RESOURCE_SELECTOR_REQUIREMENT))),
     }
-    ScopedResourceSelectorRequirement SCOPED_RESOURCE_SELECTOR_REQUIREMENT {
+    ScopedResourceSelectorRequirement SCOPED_RESOURCE_SELECTOR_REQUIREMENT atomic {
         always("scopeName", 1, Text).one_of(values::QUOTA_SCOPES),
         always("operator", 2, Text).one_of(values::SCOPE_OPERATORS),
         unless_zero("values", 3, List(&Text)),

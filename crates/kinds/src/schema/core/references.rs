@@ -6,10 +6,10 @@ use crate::schema::values;
 
 types! {
     "core/v1";
-    LocalObjectReference LOCAL_OBJECT_REFERENCE {
+    LocalObjectReference LOCAL_OBJECT_REFERENCE atomic {
         unless_zero("name", 1, Text),
     }
-    ObjectReference OBJECT_REFERENCE {
+    ObjectReference OBJECT_REFERENCE atomic {
         unless_zero("kind", 1, Text),
         unless_zero("namespace", 2, Text),
         unless_zero("name", 3, Text),
@@ -18,11 +18,11 @@ types! {
         unless_zero("resourceVersion", 6, Text),
         unless_zero("fieldPath", 7, Text),
     }
-    SecretReference SECRET_REFERENCE {
+    SecretReference SECRET_REFERENCE atomic {
         unless_zero("name", 1, Text),
         unless_zero("namespace", 2, Text),
     }
-    TypedLocalObjectReference TYPED_LOCAL_OBJECT_REFERENCE {
+    TypedLocalObjectReference TYPED_LOCAL_OBJECT_REFERENCE atomic {
         or_null("apiGroup", 1, Text),
         always("kind", 2, Text),
         always("name", 3, Text),
@@ -33,10 +33,10 @@ types! {
         always("name", 3, Text),
         when_set("namespace", 4, Text),
     }
-    NodeSelector NODE_SELECTOR {
+    NodeSelector NODE_SELECTOR atomic {
         always("nodeSelectorTerms", 1, List(&Object(&NODE_SELECTOR_TERM))),
     }
-    NodeSelectorTerm NODE_SELECTOR_TERM {
+    NodeSelectorTerm NODE_SELECTOR_TERM atomic {
         unless_zero("matchExpressions", 1, List(&Object(&NODE_SELECTOR_REQUIREMENT))),
         unless_zero("matchFields", 2, List(&Object(&NODE_SELECTOR_REQUIREMENT))),
     }
@@ -45,7 +45,7 @@ types! {
         always("operator", 2, Text).one_of(values::NODE_SELECTOR_OPERATORS),
         unless_zero("values", 3, List(&Text)),
     }
-    TopologySelectorTerm TOPOLOGY_SELECTOR_TERM {
+    TopologySelectorTerm TOPOLOGY_SELECTOR_TERM atomic {
         unless_zero("matchLabelExpressions", 1, List(&Object(&TOPOLOGY_SELECTOR_LABEL_REQUIREMENT))),
     }
     TopologySelectorLabelRequirement TOPOLOGY_SELECTOR_LABEL_REQUIREMENT {

@@ -13,7 +13,7 @@ types! {
     ReplicationControllerSpec REPLICATION_CONTROLLER_SPEC {
         when_set("replicas", 1, Int32),
         unless_zero("minReadySeconds", 4, Int32),
-        unless_zero("selector", 2, Map(&Text)),
+        unless_zero("selector", 2, Map(&Text)).atomic(),
         when_set("template", 3, Object(&POD_TEMPLATE_SPEC)),
     }
     ReplicationControllerStatus REPLICATION_CONTROLLER_STATUS {

@@ -16,8 +16,8 @@ types! {
         unless_zero("subsets", 2, List(&Object(&ENDPOINT_SUBSET))),
     }
     ServiceSpec SERVICE_SPEC {
-        unless_zero("ports", 1, List(&Object(&SERVICE_PORT))).by_key("port"),
-        unless_zero("selector", 2, Map(&Text)),
+        unless_zero("ports", 1, List(&Object(&SERVICE_PORT))).by_key("port").keyed(&["port", "protocol"]),
+        unless_zero("selector", 2, Map(&Text)).atomic(),
         unless_zero("clusterIP", 3, Text),
         unless_zero("clusterIPs", 18, List(&Text)),
         unless_zero("type", 4, Text).one_of(values::SERVICE_TYPES),
@@ -48,7 +48,7 @@ types! {
     }
     ServicePort SERVICE_PORT {
         unless_zero("name", 1, Text),
-        unless_zero("protocol", 2, Text).one_of(values::PROTOCOLS),
+        unless_zero("protocol", 2, Text).one_of(values::PROTOCOLS).defaults_to("TCP"),
         when_set("appProtocol", 6, Text),
         always("port", 3, Int32),
         always("targetPort", 4, IntOrString),
@@ -60,13 +60,13 @@ types! {
     LoadBalancerStatus LOAD_BALANCER_STATUS {
         unless_zero("ingress", 1, List(&Object(&LOAD_BALANCER_INGRESS))),
     }
-    EndpointAddress ENDPOINT_ADDRESS {
+    EndpointAddress ENDPOINT_ADDRESS atomic {
         always("ip", 1, Text),
         unless_zero("hostname", 3, Text),
         when_set("nodeName", 4, Text),
         when_set("targetRef", 2, Object(&OBJECT_REFERENCE)),
     }
-    EndpointPort ENDPOINT_PORT {
+    EndpointPort ENDPOINT_PORT atomic {
         unless_zero("name", 1, Text),
         always("port", 2, Int32),
         unless_zero("protocol", 3, Text).one_of(values::PROTOCOLS),

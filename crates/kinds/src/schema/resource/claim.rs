@@ -24,7 +24,7 @@ types! {
     ResourceClaimStatus RESOURCE_CLAIM_STATUS {
         when_set("allocation", 1, Object(&ALLOCATION_RESULT)),
         unless_zero("reservedFor", 2, List(&Object(&RESOURCE_CLAIM_CONSUMER_REFERENCE))).by_key("uid"),
-        unless_zero("devices", 4, List(&Object(&ALLOCATED_DEVICE_STATUS))),
+        unless_zero("devices", 4, List(&Object(&ALLOCATED_DEVICE_STATUS))).keyed(&["driver", "device", "pool", "shareID"]),
     }
     ResourceClaimTemplateSpec RESOURCE_CLAIM_TEMPLATE_SPEC {
         always("metadata", 1, Object(&OBJECT_META)),
@@ -56,7 +56,7 @@ types! {
         always("pool", 2, Text),
         always("device", 3, Text),
         when_set("shareID", 7, Text),
-        always("conditions", 4, List(&Object(&CONDITION))),
+        always("conditions", 4, List(&Object(&CONDITION))).keyed(&["type"]),
         when_set("data", 5, Any),
         when_set("networkData", 6, Object(&NETWORK_DEVICE_DATA)),
     }

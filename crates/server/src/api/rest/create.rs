@@ -14,7 +14,7 @@ use crate::registry::{create, decode, meta};
 pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(false)?;
     let form = negotiate::form(&request.head.headers)?;
-    let options = options::write(&request.query, WriteKind::Create)?;
+    let options = options::write(&request.query, WriteKind::Create)?.of_client(&request.head.headers);
     let mut body = decode::object(bytes, form, &request.scope.target, options.validation)?;
     meta::place(&mut body.object, &request.scope.target)?;
     request.note(|| body.object.clone().into());

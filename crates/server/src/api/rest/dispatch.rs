@@ -77,7 +77,9 @@ pub(crate) async fn answer(
     if let Some(trail) = Trail::of(head) {
         admission.annotations().into_iter().for_each(|(key, value)| trail.annotate(key, value));
     }
-    let warnings = warning::headers(admission.warnings());
+    let deprecation = Some(request.scope.target.served.deprecation).filter(|text| !text.is_empty());
+    let warnings = deprecation.map(str::to_owned).into_iter().chain(admission.warnings());
+    let warnings = warning::headers(warnings);
     if warnings.is_empty() {
         return outcome;
     }

@@ -3,55 +3,60 @@
 use bytes::Bytes;
 use http::StatusCode;
 use http::header::WARNING;
+use kinds::Map;
 use kinds::patch::{self, PatchKind};
 
 use super::render::View;
 use super::request::Request;
 use crate::http::status::{Answer, Status};
 use crate::http::{negotiate, warning};
-use crate::registry::options::{self, FieldValidation, WriteKind};
-use crate::registry::patch::{Patch, applied};
+use crate::registry::options::{self, FieldValidation, WriteKind, WriteOptions};
+use crate::registry::patch::Patch;
 use crate::registry::update::{self, Create};
-use crate::registry::{meta, part};
+use crate::registry::{apply, part};
 
 const READ: &str = "application/json-patch+json, application/merge-patch+json, \
      application/strategic-merge-patch+json, application/apply-patch+yaml";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Patches an object.
-pub(crate) async fn answer(request: &Request<'_>, view: &View, mut bytes: Bytes) -> Result<Answer, Status> {
+pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: Bytes) -> Result<Answer, Status> {
     view.allow(false)?;
     let media_type = negotiate::content_type(&request.head.headers).to_ascii_lowercase();
-    let is_apply = media_type == APPLY;
-    let kind = match is_apply {
-        true => PatchKind::Strategic,
-        false => PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?,
-    };
-    let (write_kind, creates) = match is_apply {
-        true => (WriteKind::Apply, Create::Always),
-        false => (WriteKind::Patch, Create::Never),
-    };
-    let options = options::write(&request.query, write_kind)?;
-    let documents = request.scope.documents();
-    let mut uid = String::new();
-    if is_apply {
-        let configuration = applied(&documents, &bytes)?;
-        meta::text(&configuration, "uid").clone_into(&mut uid);
-        bytes = serde_json::to_vec(&configuration).map_err(Status::internal)?.into();
+    if media_type == APPLY {
+        let options = options::write(&request.query, WriteKind::Apply)?;
+        let config = apply::read(&request.scope.documents(), &bytes, options.validation)?;
+        request.note(|| config.object.clone().into());
+        let (object, manager) = (&config.object, options.manager());
+        let how = apply::How { manager, forces: options.forces };
+        let make = |old: &Map| apply::apply(&request.scope, old, object, how);
+        return write(request, view, &options, (Create::Always, make), config.warnings).await;
     }
+    let kind = PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?;
+    let options = options::write(&request.query, WriteKind::Patch)?.of_client(&request.head.headers);
+    let documents = request.scope.documents();
     request.note(|| serde_json::from_slice(&bytes).unwrap_or_default());
     let patch = Patch { kind, bytes: &bytes, validation: options.validation };
-    let written = update::write(&request.scope, &uid, &options, creates, |old| {
-        part::put(&request.scope, old, |document| patch.apply(&documents, document))
-    })
-    .await?;
+    let make = |old: &Map| part::put(&request.scope, old, |document| patch.apply(&documents, document));
+    let warnings = match options.validation {
+        FieldValidation::Warn => patch::problems(kind, &bytes).iter().map(ToString::to_string).collect(),
+        FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
+    };
+    write(request, view, &options, (Create::Never, make), warnings).await
+}
+
+async fn write(
+    request: &Request<'_>,
+    view: &View,
+    options: &WriteOptions,
+    (creates, make): (Create, impl Fn(&Map) -> Result<Map, Status>),
+    warnings: Vec<String>,
+) -> Result<Answer, Status> {
+    let written = update::write(&request.scope, "", options, creates, make).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
-    if options.validation == FieldValidation::Warn {
-        let problems = patch::problems(kind, &bytes);
-        for warning in warning::headers(problems.iter().map(ToString::to_string)) {
-            answer.headers_mut().append(WARNING, warning);
-        }
+    for warning in warning::headers(warnings) {
+        answer.headers_mut().append(WARNING, warning);
     }
     Ok(answer)
 }

@@ -15,7 +15,7 @@ use crate::registry::{decode, meta, part};
 pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
     view.allow(false)?;
     let form = negotiate::form(&request.head.headers)?;
-    let options = options::write(&request.query, WriteKind::Update)?;
+    let options = options::write(&request.query, WriteKind::Update)?.of_client(&request.head.headers);
     let documents = request.scope.documents();
     let body = decode::object(bytes, form, &documents.target, options.validation)?;
     update::check_name(&documents, &body.object)?;

@@ -55,5 +55,5 @@ async fn write_down(backend: &Backend, entry: &Entry, day: &str) -> Result<(), S
         }
     });
     // If the secret was changed meanwhile, the next use is recorded.
-    write::commit(backend, vec![write::replace(&SECRETS, entry, secret)?]).await.map(drop)
+    write::commit(backend, vec![write::replace(&SECRETS, entry, secret, write::SERVER)?]).await.map(drop)
 }

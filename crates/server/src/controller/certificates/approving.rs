@@ -72,7 +72,11 @@ impl Controller for Approving {
             }
             let (reason, message) = ("AutoApproved", recognizer.message());
             let approved = request.with_condition(APPROVED, reason, message, self.clock.now());
-            if write::commit(&self.backend, vec![write::replace(&REQUESTS, &stored.entry, approved)?]).await?
+            if write::commit(
+                &self.backend,
+                vec![write::replace(&REQUESTS, &stored.entry, approved, write::CONTROLLERS)?],
+            )
+            .await?
             {
                 tracing::info!(request = name, requester = requester.name, message, "approved");
             }

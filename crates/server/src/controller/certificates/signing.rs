@@ -101,7 +101,12 @@ impl Controller for Signing {
             },
         };
         // After a conflict, the other change triggers the controller again.
-        if write::commit(&self.backend, vec![write::replace(&REQUESTS, &stored.entry, changed)?]).await? {
+        if write::commit(
+            &self.backend,
+            vec![write::replace(&REQUESTS, &stored.entry, changed, write::CONTROLLERS)?],
+        )
+        .await?
+        {
             tracing::debug!(request = name, "settled");
         }
         Ok(Next::OnChange)

@@ -110,7 +110,7 @@ fn step(resource: &'static Resource, entry: &Arc<Entry>) -> Result<Option<Write>
         Step::Nothing => None,
         Step::Remove => Some(write::remove(entry)),
         Step::Mark(marked) | Step::MarkAndRemove(marked) if marked != stored.object => {
-            Some(write::replace(resource, entry, marked)?)
+            Some(write::mark(resource, entry, marked)?)
         }
         Step::Mark(_) => None,
         Step::MarkAndRemove(_) => Some(write::remove(entry)),

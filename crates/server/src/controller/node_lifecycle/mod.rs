@@ -91,7 +91,7 @@ impl NodeLifecycle {
         for pod in self.pods.of(name).await? {
             let mut unready = pod.object.clone();
             if mark_unready(&mut unready, now()) {
-                let write = write::replace(&PODS, &pod.entry, unready)?;
+                let write = write::replace(&PODS, &pod.entry, unready, write::CONTROLLERS)?;
                 are_all &= write::commit(&self.backend, vec![write]).await?;
             }
         }
@@ -109,7 +109,7 @@ impl NodeLifecycle {
         let is_lost = readiness(&stored.object) == Readiness::Ready && readiness(&node) != Readiness::Ready;
         let name = meta::text(&node, "name").to_owned();
         let is_evicted = evicting_taints(&node).next().is_some();
-        let write = write::replace(&NODES, &stored.entry, node)?;
+        let write = write::replace(&NODES, &stored.entry, node, write::CONTROLLERS)?;
         if !write::commit(&self.backend, vec![write]).await? {
             return Ok(false);
         }

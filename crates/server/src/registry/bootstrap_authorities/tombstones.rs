@@ -85,10 +85,10 @@ pub(super) fn written(list: Option<&Entry>, revoked: &[KnownAuthority]) -> Resul
     }
     object.insert("data".to_owned(), Value::Object(data));
     match list {
-        Some(entry) => write::replace(&CONFIG_MAPS, entry, object).map(Some),
+        Some(entry) => write::replace(&CONFIG_MAPS, entry, object, write::SERVER).map(Some),
         None => {
             meta::set(&mut object, "name", LIST_NAME);
-            write::create(&CONFIG_MAPS, LIST_NAMESPACE, object).map(Some)
+            write::create(&CONFIG_MAPS, LIST_NAMESPACE, object, write::SERVER).map(Some)
         }
     }
 }

@@ -97,13 +97,16 @@ fn writes_of(stored: &Stored, rules: &[PolicyRule], record: Option<&Entry>) -> R
             return Ok(Vec::new());
         }
         object.remove("rules");
-        return Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object)?, write::remove(record)]);
+        return Ok(vec![
+            write::replace(&CLUSTER_ROLES, &stored.entry, object, write::SERVER)?,
+            write::remove(record),
+        ]);
     }
     let rules = serde_json::to_value(rules).map_err(Status::internal)?;
     let bytes = rules.to_string().into();
     object.insert("rules".to_owned(), rules);
     let remembered = Write { key, expect, value: Some(Value { bytes, revision_at: None }) };
-    Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object)?, remembered])
+    Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object, write::SERVER)?, remembered])
 }
 
 /// Returns the last part of a key.

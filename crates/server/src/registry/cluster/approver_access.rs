@@ -104,7 +104,7 @@ async fn create(
     object: Value,
 ) -> Result<(), Status> {
     let object: Map = serde_json::from_value(object).map_err(Status::internal)?;
-    let write = write::create(resource, namespace, object)?;
+    let write = write::create(resource, namespace, object, write::SERVER)?;
     // An existing object is not changed.
     write::commit(backend, vec![write]).await.map(drop)
 }

@@ -71,11 +71,13 @@ fn write_of(change: &Change, stored: Option<&Stored>) -> Result<(Option<Write>, 
     let resource = resource.ok_or_else(|| Status::internal("the default policy holds roles and bindings"))?;
     let object = change.object.clone();
     match (change.action, stored) {
-        (Action::Update, Some(stored)) => Ok((None, write::replace(resource, &stored.entry, object)?)),
+        (Action::Update, Some(stored)) => {
+            Ok((None, write::replace(resource, &stored.entry, object, write::SERVER)?))
+        }
         (Action::Recreate, Some(stored)) => {
-            let made = write::create(resource, &change.namespace, object)?;
+            let made = write::create(resource, &change.namespace, object, write::SERVER)?;
             Ok((Some(write::remove(&stored.entry)), made))
         }
-        _ => Ok((None, write::create(resource, &change.namespace, object)?)),
+        _ => Ok((None, write::create(resource, &change.namespace, object, write::SERVER)?)),
     }
 }

@@ -139,7 +139,7 @@ impl Seed {
     fn add_namespaces(&mut self) -> Result<(), Status> {
         for name in std::mem::take(&mut self.namespaces) {
             let namespace = Map::from_iter([("metadata".to_owned(), json!({"name": name}))]);
-            let write = write::create(&NAMESPACES, "", namespace)?;
+            let write = write::create(&NAMESPACES, "", namespace, write::SERVER)?;
             if self.keys.insert(write.key.clone()) {
                 self.writes.push(write);
                 self.summary.namespaces.push(name);

@@ -1,0 +1,206 @@
+//! Who owns what after a write that is no applied configuration: a create, an update, a patch.
+
+use serde_json::Value;
+
+use crate::Map;
+use crate::fields::Members as _;
+use crate::meta::metadata_mut;
+
+use super::endpoint::{Comparisons, Endpoint, Versions, reconcile};
+use super::managers::{Managed, Manager, Managers, Operation, sort};
+use super::set::FieldSet;
+
+const FIELD: &str = "managedFields";
+
+/// The `managedFields` of an object.
+pub(super) fn managed_fields(object: &Map) -> Option<&Value> {
+    object.metadata().get(FIELD).filter(|value| !value.is_null())
+}
+
+/// Takes the `managedFields` out of an object.
+pub(super) fn take_managed_fields(object: &mut Map) -> Option<Value> {
+    let metadata = object.get_mut("metadata").and_then(Value::as_object_mut)?;
+    metadata.remove(FIELD).filter(|value| !value.is_null())
+}
+
+/// Sets the `managedFields` of an object; none at all if there is no entry.
+pub(super) fn set_managed_fields(object: &mut Map, entries: Vec<Value>) {
+    let Some(metadata) = metadata_mut(object) else { return };
+    if entries.is_empty() {
+        metadata.remove(FIELD);
+        return;
+    }
+    metadata.insert(FIELD.to_owned(), Value::Array(entries));
+}
+
+/// What a write does to an object, both given in the version of the endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'o> {
+    /// The object before; an empty one if it is created.
+    pub live: &'o Map,
+    /// Whether the object is created.
+    pub is_new: bool,
+}
+
+impl<V: Versions> Endpoint<'_, V> {
+    /// Records in the `managedFields` of an object what a manager changed, with what the body said of them: an empty list
+    /// clears them, and a list that can be read replaces them. An object that nobody manages stays so.
+    pub fn update(&self, manager: &str, write: Write<'_>, new: &mut Map) {
+        let given = take_managed_fields(new);
+        let live = managed_fields(write.live);
+        // The status cannot set them, and a new object has none.
+        let given = given.filter(|_| self.subresource.is_empty() && !write.is_new);
+        let entries = match given {
+            Some(given) if is_reset(&given) => return,
+            Some(given) if Some(&given) != live => match Managers::parse(Some(&given)) {
+                Ok(managers) if !managers.entries.is_empty() => Some(managers),
+                _ => None,
+            },
+            _ => None,
+        };
+        let is_given = entries.is_some();
+        if !write.is_new && !is_given && live.is_none() {
+            return;
+        }
+        let manager = self.manager(manager, Operation::Update);
+        let Some(comparisons) = self.comparisons(write.live, new) else { return };
+        if !is_given
+            && let Some(entries) = live.and_then(Value::as_array)
+            && let Some(entries) = self.quick(entries, &manager, &comparisons)
+        {
+            return set_managed_fields(new, entries);
+        }
+        let mut managers = entries.unwrap_or_else(|| Managers::parse(live).unwrap_or_default());
+        // Nobody manages what cannot be read.
+        if managers.entries.is_empty() && !write.is_new {
+            return set_managed_fields(new, Vec::new());
+        }
+        self.record(&mut managers, manager, comparisons);
+        managers.cap();
+        set_managed_fields(new, managers.print());
+    }
+
+    /// Moves what was changed to a manager.
+    pub(super) fn record(
+        &self,
+        managers: &mut Managers,
+        manager: Manager,
+        mut comparisons: Comparisons<'_, '_, V>,
+    ) {
+        reconcile(self.versions, managers);
+        managers.entries.retain(|_, managed| {
+            let Some(comparison) = comparisons.of(&managed.api_version) else { return false };
+            for changed in [&comparison.added, &comparison.modified, &comparison.removed] {
+                managed.fields.subtract(changed);
+            }
+            !managed.fields.is_empty()
+        });
+        let mut taken = comparisons.first.added;
+        taken.add(comparisons.first.modified);
+        let taken = self.owned(taken);
+        if taken.is_empty() {
+            return;
+        }
+        let time = Some(self.now.to_owned());
+        match managers.entries.get_mut(&manager) {
+            Some(managed) => {
+                managed.fields.add(taken);
+                managed.time = time;
+            }
+            None => {
+                let managed = Managed { api_version: self.version.to_owned(), fields: taken, time };
+                managers.entries.insert(manager, managed);
+            }
+        }
+    }
+
+    /// The entries if the sets of fields stay as they are: nothing changed, or only values that this manager owns alone.
+    /// Most writes are such: those of nodes and leases. Nothing if it may be otherwise.
+    fn quick(
+        &self,
+        entries: &[Value],
+        manager: &Manager,
+        comparisons: &Comparisons<'_, '_, V>,
+    ) -> Option<Vec<Value>> {
+        let comparison = &comparisons.first;
+        if comparison.is_empty() {
+            return Some(entries.to_vec());
+        }
+        if !comparison.added.is_empty() || !comparison.removed.is_empty() {
+            return None;
+        }
+        let mut own = None;
+        for (at, entry) in entries.iter().enumerate() {
+            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+            // Fields of other versions have other names.
+            if text("apiVersion") != self.version {
+                return None;
+            }
+            let fields = entry.get("fieldsV1")?;
+            let is_own = text("operation") == "Update"
+                && text("manager") == manager.name
+                && text("subresource") == manager.subresource;
+            match is_own {
+                true if own.is_none() && has_all(fields, &comparison.modified) => own = Some(at),
+                false if !has_any(fields, &comparison.modified) => {}
+                _ => return None,
+            }
+        }
+        let mut entries = entries.to_vec();
+        let entry = entries.get_mut(own?)?.as_object_mut()?;
+        entry.insert("time".to_owned(), self.now.into());
+        sort(&mut entries);
+        Some(entries)
+    }
+}
+
+/// Whether two `managedFields` differ in nothing but times. Other times in another order are more than that, as in
+/// Kubernetes.
+pub fn differ_in_times_only(one: &Value, other: &Value) -> bool {
+    let (Some(one), Some(other)) = (one.as_array(), other.as_array()) else { return false };
+    let timeless = |entry: &Value, other: &Value| {
+        let (Some(entry), Some(other)) = (entry.as_object(), other.as_object()) else { return false };
+        let is_same = |(name, value): (&String, &Value)| name == "time" || other.get(name) == Some(value);
+        let count = |entry: &Map| entry.keys().filter(|name| *name != "time").count();
+        entry.iter().all(is_same) && count(entry) == count(other)
+    };
+    one.len() == other.len() && one.iter().zip(other).all(|(entry, other)| timeless(entry, other))
+}
+
+/// Whether `managedFields` of a body clear those of the object: an empty list, or one with an empty entry.
+fn is_reset(given: &Value) -> bool {
+    let is_unset = |value: &Value| value.is_null() || value.as_str() == Some("");
+    match given.as_array().map(Vec::as_slice) {
+        Some([]) => true,
+        Some([Value::Object(entry)]) => entry.values().all(is_unset),
+        _ => false,
+    }
+}
+
+/// Whether a `fieldsV1` has a field as its own.
+fn has(fields: &Value) -> bool {
+    fields.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."))
+}
+
+/// Whether a `fieldsV1` has all fields of a set.
+fn has_all(fields: &Value, set: &FieldSet) -> bool {
+    set.children().all(|(step, child)| {
+        let Some(below) = fields.get(step) else { return false };
+        (!child.is_member() || has(below)) && has_all(below, child)
+    })
+}
+
+/// Whether a `fieldsV1` may have a field of a set. What has another spelling than ours would not be found, so it counts as
+/// one that may.
+fn has_any(fields: &Value, set: &FieldSet) -> bool {
+    let mut is_missing = false;
+    for (step, child) in set.children() {
+        match fields.get(step) {
+            Some(below) if child.is_member() && has(below) || has_any(below, child) => return true,
+            Some(_) => {}
+            None => is_missing |= super::step::name(step).is_none(),
+        }
+    }
+    let is_ours = |key: &String| key == "." || super::step::parse(key) == Ok(Some(key.as_str().into()));
+    is_missing && !fields.as_object().is_some_and(|fields| fields.keys().all(is_ours))
+}

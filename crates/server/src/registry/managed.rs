@@ -1,0 +1,129 @@
+//! Who manages which fields of stored objects (`managedFields`): what a write of a client leaves in them.
+//!
+//! Every create, update, patch and apply of a client is recorded, and so are those of the server's controllers. What deletes,
+//! binds or evicts changes objects without being recorded, as in Kubernetes.
+
+use std::borrow::Cow;
+
+use kinds::apply::{Endpoint, Typed, Versions, Write};
+use kinds::resource::{Behaviour, Keeps, Resource};
+use kinds::{Kinds, Map};
+
+use super::decode;
+use super::meta::{self, now};
+use super::request_scope::RequestScope;
+use super::target::Target;
+
+/// The versions of a kind.
+pub(super) struct KindVersions<'a> {
+    /// The version that is stored.
+    resource: &'static Resource,
+    /// The version that most requests are about, and its name.
+    served: (&'static Resource, &'a str),
+    kinds: Option<&'a Kinds>,
+}
+
+impl KindVersions<'_> {
+    fn find(&self, version: &str) -> Option<&'static Resource> {
+        if version == self.served.1 {
+            return Some(self.served.0);
+        }
+        let (group, number) = version.rsplit_once('/').unwrap_or(("", version));
+        let row = self.kinds?.find(group, number, self.resource.plural)?;
+        (row.current() == self.resource).then_some(row)
+    }
+}
+
+impl Versions for KindVersions<'_> {
+    type Schema = Typed;
+
+    fn schema(&self, version: &str) -> Option<Typed> {
+        self.find(version).map(|row| Typed::of(row.schema))
+    }
+
+    fn convert<'o>(&self, object: Cow<'o, Map>, from: &str, to: &str) -> Option<Cow<'o, Map>> {
+        if from == to {
+            return Some(object);
+        }
+        let (from, to) = (self.find(from)?, self.find(to)?);
+        let stored = decode::current(object.into_owned(), from).ok()?;
+        Some(Cow::Owned(decode::shown(stored, to)))
+    }
+}
+
+/// Calls a function with the endpoint of a request.
+pub(super) fn at_endpoint<R>(
+    scope: &RequestScope<'_>,
+    act: impl FnOnce(Endpoint<'_, KindVersions<'_>>) -> R,
+) -> R {
+    let Target { resource, served, subresource, .. } = scope.target;
+    let (version, now) = (served.api_version(), meta::time(now()));
+    let versions = KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds) };
+    act(Endpoint {
+        versions: &versions,
+        version: &version,
+        subresource: subresource.map_or("", |subresource| subresource.name),
+        keeps: scope.update.keeps,
+        now: &now,
+    })
+}
+
+/// Records what a request changed, in the object that it makes of the stored one, or in a new one.
+pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>, object: &mut Map) {
+    let served = scope.target.served;
+    at_endpoint(scope, |endpoint| {
+        let live = match old {
+            Some(old) if served.version_of.is_none() => Cow::Borrowed(old),
+            Some(old) => Cow::Owned(decode::shown(old.clone(), served)),
+            None => Cow::Owned(decode::empty(served)),
+        };
+        let write = Write { live: &live, is_new: old.is_none() };
+        if served.version_of.is_none() {
+            return endpoint.update(manager, write, object);
+        }
+        let mut shown = decode::shown(object.clone(), served);
+        endpoint.update(manager, write, &mut shown);
+        meta::copy(object, "managedFields", &shown);
+    });
+}
+
+/// Records what this server itself wrote: to the status, if nothing else changed.
+pub(super) fn record_own(resource: &'static Resource, manager: &str, old: Option<&Map>, object: &mut Map) {
+    let (version, now) = (resource.api_version(), meta::time(now()));
+    let is_same = |old: &Map, name: &str| object.get(name) == old.get(name);
+    let is_status = old.is_some_and(|old| is_same(old, "metadata") && is_same(old, "spec"));
+    let mut subresources = resource.subresources.iter();
+    let status = subresources.find(|below| is_status && matches!(below.behaviour, Behaviour::Status));
+    let versions = KindVersions { resource, served: (resource, &version), kinds: None };
+    let endpoint = Endpoint {
+        versions: &versions,
+        version: &version,
+        subresource: status.map_or("", |below| below.name),
+        keeps: Keeps::ALL,
+        now: &now,
+    };
+    let empty = match old {
+        Some(_) => Map::new(),
+        None => decode::empty(resource),
+    };
+    endpoint.update(manager, Write { live: old.unwrap_or(&empty), is_new: old.is_none() }, object);
+}
+
+/// Undoes a change that is one of times in `managedFields` alone: nobody did anything then.
+pub(super) fn forget_times(object: &mut Map, old: &Map) {
+    let [new, was] = [&*object, old].map(|object| meta::of(object).get("managedFields"));
+    let (Some(new), Some(was)) = (new, was) else { return };
+    if new == was || !kinds::apply::differ_in_times_only(new, was) {
+        return;
+    }
+    let is_same = |name: &String, of: &Map, value: &serde_json::Value| of.get(name) == Some(value);
+    let is_unchanged = object.len() == old.len()
+        && object.iter().all(|(name, value)| name == "metadata" || is_same(name, old, value));
+    let [metadata, before] = [&*object, old].map(meta::of);
+    let is_unchanged = is_unchanged
+        && metadata.len() == before.len()
+        && metadata.iter().all(|(name, value)| name == "managedFields" || is_same(name, before, value));
+    if is_unchanged {
+        meta::copy(object, "managedFields", old);
+    }
+}
