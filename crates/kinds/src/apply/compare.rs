@@ -148,13 +148,13 @@ impl Comparison {
                         found.modified.insert_self();
                     }
                 }
-                ([_, _, ..], [new @ ..]) => {
+                ([_, _, ..], new) => {
                     if let Some(new) = new.first() {
                         compare(None, Some(new));
                     }
                     found.removed.insert_self();
                 }
-                ([old @ ..], _) => {
+                (old, _) => {
                     if let Some(old) = old.first() {
                         compare(Some(old), None);
                     }

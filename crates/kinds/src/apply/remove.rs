@@ -44,11 +44,7 @@ fn remove<S: Schema>(schema: S, value: &mut Value, set: &FieldSet) {
             }
         }
         // A value with one owner has nothing below that could be removed alone.
-        (Structure::AtomicList | Structure::AtomicMap, value) => {
-            if !set.is_empty() {
-                *value = Value::Null;
-            }
-        }
+        (Structure::AtomicList | Structure::AtomicMap, value) if !set.is_empty() => *value = Value::Null,
         _ => {}
     }
 }

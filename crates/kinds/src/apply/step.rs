@@ -103,8 +103,7 @@ fn json(value: &Value) -> String {
     let whole =
         value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0 && number.abs() < 9e15);
     let text = match whole {
-        // 80.0 is 80.
-        #[allow(clippy::cast_possible_truncation, reason = "a whole number below 9e15 has an exact integer")]
+        // 80.0 is 80. A whole number below 9e15 has an exact integer.
         Some(number) => (number as i64).to_string(),
         None => value.to_string(),
     };

@@ -114,7 +114,7 @@ fn each<E: Sync, T: Send>(expressions: &[E], compile: fn(&E) -> Result<T, String
     thread::scope(|scope| {
         let compiling = thread::Builder::new()
             .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || expressions.iter().map(|text| compile(text)).collect());
+            .spawn_scoped(scope, || expressions.iter().map(compile).collect());
         match compiling.map(thread::ScopedJoinHandle::join) {
             Ok(Ok(compiled)) => compiled,
             Ok(Err(_)) => failed("the expression cannot be parsed"),

@@ -176,7 +176,7 @@ fn wrap(value: &mut Value, shape: Shape) {
     match (shape, value) {
         (Shape::Int32, Value::Number(number)) => {
             if let Some(large) = number.as_i64() {
-                #[allow(clippy::cast_possible_truncation, reason = "that is the point")]
+                // The upper bits are dropped.
                 let wrapped = large as i32;
                 *number = wrapped.into();
             }
