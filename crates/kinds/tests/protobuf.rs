@@ -179,6 +179,18 @@ fn kinds() -> Vec<&'static Type> {
     schema::kinds().filter(|ty| !ty.package.contains('.')).collect()
 }
 
+/// Protobuf has no lists without entries. That of the managers is a request, and is never stored.
+fn drop_empty_managers(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|name, value| name != "managedFields" || *value != json!([]));
+            members.values_mut().for_each(drop_empty_managers);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_empty_managers),
+        _ => {}
+    }
+}
+
 proptest! {
     #[test]
     fn what_is_written_in_protobuf_reads_like_the_same_in_json(seed: u64) {
@@ -188,7 +200,9 @@ proptest! {
         let object = support::object(&mut dice, ty);
         let json = decode::value(Value::Object(object.clone()), ty).unwrap();
         prop_assert_eq!(&json.problems, &[]);
-        let mut expected = json.object;
+        let mut expected = Value::Object(json.object);
+        drop_empty_managers(&mut expected);
+        let Value::Object(mut expected) = expected else { unreachable!() };
         expected.insert("apiVersion".to_owned(), "x/v1".into());
         expected.insert("kind".to_owned(), ty.name.into());
         let found = protobuf::decode(&support::envelope(ty, "x/v1", &object), ty).unwrap();

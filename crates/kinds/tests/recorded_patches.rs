@@ -181,7 +181,8 @@ fn is_comparable(patch: &str, subresource: &str, expected: &Value) -> bool {
 #[test]
 fn recorded_patches_give_the_recorded_results_ap_60_to_ap_64() {
     let mut compared = Compared::default();
-    for recording in recorded::exchanges() {
+    // Who manages fields is not a matter of the patch alone.
+    for recording in recorded::exchanges().into_iter().filter(|name| !name.starts_with("http/apply-")) {
         follow(&recording, &mut compared);
     }
     assert!(compared.objects > 100, "{}", compared.objects);

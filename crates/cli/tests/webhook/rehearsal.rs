@@ -86,7 +86,9 @@ impl Served {
             (line["cause"]["method"].as_str().unwrap(), line["cause"]["path"].as_str().unwrap());
         // Bodies are read after the decision.
         let answer = Client::new(self.running.address(), &identity).send(method, path, b"").unwrap();
-        assert!(!matches!(answer.code, 401 | 500 | 503), "{line}: {}", answer.text());
+        // The node of a pod whose log is read has no address.
+        let is_unreachable = answer.text().contains("no preferred addresses found");
+        assert!(is_unreachable || !matches!(answer.code, 401 | 500 | 503), "{line}: {}", answer.text());
         answer.audit_id
     }
 

@@ -279,8 +279,9 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_issuers_is_told_by_field() {
-        let text = format!("{HEAD}jwt: [{{issuer: {{url: 'http://a', audiences: [x, y]}}}}]");
-        let ConfigurationError::Issuers(text) = read(&text).unwrap_err() else { panic!() };
+        let text = format!("{HEAD}jwt: [{{issuer: {{url: 'http://a', audiences: [x, z]}}}}]");
+        let error = read(&text).unwrap_err();
+        let ConfigurationError::Issuers(text) = &error else { panic!("{error:?}") };
         for part in [
             "jwt[0].issuer.url: Invalid value: \"http://a\": URL scheme must be https",
             "jwt[0].issuer.audienceMatchPolicy: Invalid value",

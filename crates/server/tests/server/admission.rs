@@ -110,7 +110,7 @@ fn claims_get_the_class_that_is_marked_and_grow_where_it_allows_ap_133() {
         send(&server, "PATCH", &format!("{claims}/a"), &size)
     };
     // Only what is bound can grow.
-    grow().assert_status(403, "Forbidden");
+    grow().assert_status(422, "Invalid");
     let bound = json!({"status": {"phase": "Bound"}});
     assert_eq!(send(&server, "PATCH", &format!("{claims}/a/status"), &bound).code, 200);
     let volume = json!({"spec": {"volumeName": "v"}});

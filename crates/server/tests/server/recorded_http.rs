@@ -32,7 +32,8 @@ fn of_any_certificate(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(of_any_certificate).collect(),
         Value::Object(members) => {
-            let is_own = value.pointer("/extra/authentication.kubernetes.io~1credential-id").is_some();
+            let id = value.pointer("/extra/authentication.kubernetes.io~1credential-id/0");
+            let is_own = id.and_then(Value::as_str).is_some_and(|id| id.starts_with(HASH));
             let left = members.iter().filter(|(name, _)| !(is_own && name.as_str() == "username"));
             left.map(|(name, value)| (name.clone(), of_any_certificate(value))).collect()
         }

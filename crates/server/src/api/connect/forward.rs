@@ -192,11 +192,12 @@ fn within(location: &HeaderValue, to: &Destination, prefix: &str) -> Option<Head
     if text.starts_with('/') {
         return HeaderValue::from_str(&format!("{prefix}{text}")).ok();
     }
+    // Relative to the path: without a scheme such as `data:`.
+    if !text.contains(':') {
+        return Some(location.clone());
+    }
     let uri: Uri = text.parse().ok()?;
-    let Some(authority) = uri.authority().filter(|_| uri.scheme().is_some()) else {
-        // Relative to the path, unless it is a scheme such as `data:`.
-        return (!text.contains(':')).then(|| location.clone());
-    };
+    let authority = uri.authority().filter(|_| uri.scheme().is_some())?;
     let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
     let port = authority.port_u16().unwrap_or(usual);
     let host = authority.host().trim_start_matches('[').trim_end_matches(']');
