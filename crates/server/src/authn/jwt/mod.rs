@@ -1,8 +1,8 @@
 //! Tokens of other issuers (JSON Web Tokens, RFC 7519), which AuthenticationConfiguration names in `jwt` (AN-10).
 //!
 //! The claim `iss` tells whose a token is, and nothing else of it is believed before its signature is verified. A token goes
-//! through these steps: signature ([`keys`]), times and audience ([`standard`]), distributed claims ([`distributed`]), rules and
-//! user ([`mapping`]). Tokens are not cached, and no message shows a part of one.
+//! through these steps: signature (`keys`), times and audience (`standard`), distributed claims (`distributed`), rules and
+//! user (`mapping`). Tokens are not cached, and no message shows a part of one.
 //!
 //! DIVERGES: Kubernetes caches accepted tokens for ten seconds (AN-54).
 
