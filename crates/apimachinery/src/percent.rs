@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What is escaped in a query: all but letters, digits and the unreserved marks.
+/// The characters that are percent-encoded in a query: all but letters, digits and the unreserved marks.
 const IN_QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A `%` without two hexadecimal digits behind it.

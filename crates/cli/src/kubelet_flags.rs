@@ -59,7 +59,7 @@ pub struct KubeletFlags {
 }
 
 impl KubeletFlags {
-    /// How kubelets are connected to.
+    /// The settings for connections to kubelets.
     pub fn settings(&self) -> KubeletSettings {
         KubeletSettings {
             client: self.kubelet_client_certificate.clone().zip(self.kubelet_client_key.clone()),

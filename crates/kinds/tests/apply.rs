@@ -404,7 +404,7 @@ proptest! {
         }
     }
 
-    /// What differs is what is found, and nothing differs from itself.
+    /// A comparison finds exactly the fields that differ, and none between an object and itself.
     #[test]
     fn comparing_finds_what_differs(old in objects(), new in objects()) {
         prop_assert!(Comparison::of(Toy::Object, &old, &old).is_empty());

@@ -280,7 +280,7 @@ impl<'t> UnverifiedToken<'t> {
         &self.issuer
     }
 
-    /// What the token claims about itself, before its signature is verified. Only good for refusing it early.
+    /// The claims of the token before its signature is verified. They may only serve to refuse the token early.
     ///
     /// # Errors
     /// A claim is missing or has another type.

@@ -24,7 +24,7 @@ const JSON: &str = "Content-Type: application/json";
 /// How many servers run side by side.
 const LANES: usize = 2;
 
-/// What starts a server for each configuration, and ends the one before. Exit code 3: it has not started.
+/// A shell script that stops the previous server and starts one for a configuration. Exit code 3: the server did not start.
 const START: &str = r#"
 end() {
   if [ -f "$WORK/pid" ]; then

@@ -15,9 +15,9 @@ use crate::kubectl::support::Served;
 
 const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns"}, "spec": {
     "nodeName": "node-1", "automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}]}}"#;
-/// What goes through the server in one piece. In bytes.
+/// The size of the log and of the stream that the tests pass through, in bytes.
 const MUCH: u64 = 64 << 20;
-/// What the server may hold of it more than before, with all that it does besides. In bytes.
+/// The most by which the resident memory of the server may grow meanwhile, in bytes.
 const LITTLE: usize = 24 << 20;
 
 /// A server, a kubelet whose containers run commands in `container` in the scratch folder, and a pod `ns/p` there.

@@ -1,4 +1,4 @@
-//! What a namespace asks of its pods: Pod Security Standards and LimitRanges.
+//! Pod Security Standards and LimitRanges, by kubectl.
 
 use portcullis_testkit::tool::Finished;
 use serde_json::{Value, json};
@@ -65,6 +65,12 @@ fn a_namespace_takes_the_pods_that_its_labels_allow() {
     served.ok("-n team label pod before a=b");
     assert!(served.fails("-n team set image pod/before c=other").contains("violates PodSecurity"));
     served.ok(&format!("-n team {PLAIN}"));
+    // MP-24: a mirror pod is no exception.
+    let mut mirror = privileged("mirror");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    mirror["spec"]["nodeName"] = json!("node-1");
+    let refused = create(&served, &mirror).stderr;
+    assert!(refused.contains("pods \"mirror\" is forbidden: violates PodSecurity"), "{refused}");
 
     // An ephemeral container counts as well.
     let debug = json!({"spec": {"ephemeralContainers": [
@@ -155,8 +161,8 @@ fn limit_ranges_fill_in_what_pods_do_not_say_and_bound_what_they_do() {
         |name: &str, cpu: &str| json!({"name": name, "image": "i", "resources": {"limits": {"cpu": cpu}}});
     let large = pod("large", &json!({"containers": [container("a", "1001m")]}));
     let refused = create(&served, &large).stderr;
-    let why = "pods \"large\" is forbidden: maximum cpu usage per Container is 1, but limit is 1001m";
-    assert!(refused.contains(why), "{refused}");
+    let why_large = "pods \"large\" is forbidden: maximum cpu usage per Container is 1, but limit is 1001m";
+    assert!(refused.contains(why_large), "{refused}");
     let several = pod("several", &json!({"containers": [container("a", "1"), container("b", "600m")]}));
     let refused = create(&served, &several).stderr;
     assert!(refused.contains("maximum cpu usage per Pod is 1500m, but limit is 1600m"), "{refused}");
@@ -167,6 +173,17 @@ fn limit_ranges_fill_in_what_pods_do_not_say_and_bound_what_they_do() {
     let refused = create(&served, &claim).stderr;
     let why = "maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 2Gi";
     assert!(refused.contains(why), "{refused}");
+    // The same with a LimitRange that is so large that it is applied on a thread of its own.
+    let names: serde_json::Map<String, Value> =
+        (0..1000).map(|i| (format!("example.com/resource-{i}"), json!("1"))).collect();
+    let many = json!({
+        "apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "many", "namespace": "team"},
+        "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": names}]},
+    });
+    assert_eq!(create(&served, &many).code, 0);
+    served.ok("-n team run beside --image=i");
+    assert_eq!(served.json("-n team get pod beside")["spec"]["containers"][0]["resources"], *resources);
+    assert!(create(&served, &large).stderr.contains(why_large), "the bound still holds");
     // A LimitRange of another namespace counts for nobody else.
     served.ok("run plain --image=i");
     assert_eq!(served.json("get pod plain")["spec"]["containers"][0]["resources"], json!({}));

@@ -1,4 +1,4 @@
-//! What a change of an object changed, field by field.
+//! Compares two states of an object: the fields that were added, removed and modified.
 
 use std::collections::BTreeMap;
 

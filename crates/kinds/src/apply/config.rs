@@ -34,7 +34,7 @@ pub struct Application<'o> {
     pub forces: bool,
 }
 
-/// Why a configuration is not applied.
+/// An error of an applied configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
     /// The version of the endpoint is none of the kind.

@@ -1,4 +1,4 @@
-//! Where a write comes in: through which version and subresource of a kind, and which fields it can set there.
+//! The endpoint of a write: the version and the subresource of a kind, and the fields that can be set there.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use super::set::FieldSet;
 
 /// The versions of a kind, each named as in `apiVersion`.
 pub trait Versions {
-    /// How schemas are given.
+    /// The type of schemas.
     type Schema: Schema;
 
     /// The schema of the objects of a version. Nothing if the kind has no such version.
@@ -41,7 +41,7 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// Where a write comes in.
+/// The endpoint of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'e, V> {
     /// The versions of the kind.

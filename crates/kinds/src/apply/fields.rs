@@ -55,7 +55,7 @@ fn of_members<S: Schema>(schema: S, members: &Map, set: &mut FieldSet) {
     }
 }
 
-/// What is wrong with an object: fields that the schema does not have, values of other types, and entries of lists that
+/// Returns the errors of an object: fields that the schema does not have, values of other types, and entries of lists that
 /// cannot be told apart.
 pub fn faults<S: Schema>(schema: S, object: &Map) -> Vec<String> {
     let mut checker = Checker::default();

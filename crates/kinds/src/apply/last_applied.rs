@@ -1,4 +1,4 @@
-//! What `kubectl apply` without `--server-side` left behind: the annotation with the configuration that it applied last.
+//! The annotation in which `kubectl apply` without `--server-side` keeps the configuration that it applied last.
 //! `kubectl apply --server-side` may change what it describes without a conflict, and keeps it up to date.
 
 use serde_json::Value;

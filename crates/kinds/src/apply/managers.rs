@@ -28,7 +28,7 @@ pub enum Operation {
 pub struct Manager {
     /// Its name.
     pub name: String,
-    /// How it manages.
+    /// The operation by which it manages.
     pub operation: Operation,
     /// The version of the objects that it writes; empty for one that applies, which may change it.
     pub api_version: String,
@@ -62,7 +62,7 @@ impl fmt::Display for Manager {
     }
 }
 
-/// What a manager manages.
+/// The fields of a manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Managed {
     /// The version that the fields are of.
@@ -76,7 +76,7 @@ pub struct Managed {
 /// The managers of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managers {
-    /// What each manages.
+    /// The fields of each manager.
     pub entries: BTreeMap<Manager, Managed>,
 }
 

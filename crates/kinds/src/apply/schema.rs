@@ -1,9 +1,9 @@
-//! What server-side apply must know of a value: the smallest view of a schema. The built-in kinds have one
+//! The view of a schema that server-side apply needs. The built-in kinds have one
 //! ([`Typed`](super::typed::Typed)), and a schema that is made at run time can have one as well.
 
 /// The schema of one value. Copied while walking through objects, so it is a reference or as small as one.
 pub trait Schema: Copy {
-    /// What the value is, and how much of it has one owner.
+    /// The type of the value, and whether its parts have owners of their own.
     fn structure(self) -> Structure;
 
     /// The schema of a named field: a field that is declared under this name. For a [`Structure::Map`].
@@ -56,7 +56,7 @@ pub enum Scalar {
 pub struct Key<'s> {
     /// The name of the field.
     pub name: &'s str,
-    /// What counts in an entry that lacks the field. Without a default the key is left out.
+    /// The value for entries that lack the field. Without a default the key is left out.
     pub default: Option<KeyDefault<'s>>,
 }
 

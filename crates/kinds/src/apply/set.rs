@@ -47,7 +47,7 @@ impl FieldSet {
         self.is_member
     }
 
-    /// What is in the set at a step and below.
+    /// The part of the set at a step and below.
     pub(super) fn below(&self, step: &str) -> Option<&Self> {
         self.children.get(step)
     }

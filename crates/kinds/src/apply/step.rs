@@ -13,7 +13,7 @@ use super::schema::{Key, KeyDefault, Schema, Structure};
 /// A step; see the module.
 pub(crate) type Step = Box<str>;
 
-/// Why the entry of a list has no step.
+/// An entry of a list that has no step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoStep {
     #[error("associative list with keys may not have a null element")]

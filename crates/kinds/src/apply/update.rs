@@ -1,4 +1,4 @@
-//! Who owns what after a write that is no applied configuration: a create, an update, a patch.
+//! Updates field ownership after creates, updates and patches. For applied configurations see [`super::config`].
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ pub(super) fn set_managed_fields(object: &mut Map, entries: Vec<Value>) {
     metadata.insert(FIELD.to_owned(), Value::Array(entries));
 }
 
-/// What a write does to an object, both given in the version of the endpoint.
+/// The object before a write, in the version of the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'o> {
     /// The object before; an empty one if it is created.

@@ -137,7 +137,7 @@ impl Schemas {
     }
 }
 
-/// How a strategic merge patch treats a field.
+/// The extensions that tell how a strategic merge patch treats a field.
 fn patched(field: &Field) -> Vec<(&'static str, Value)> {
     let (strategy, key) = match field.merge {
         Merge::Default => return Vec::new(),
@@ -151,7 +151,7 @@ fn patched(field: &Field) -> Vec<(&'static str, Value)> {
     [("x-kubernetes-patch-strategy", strategy.into())].into_iter().chain(key).collect()
 }
 
-/// How server-side apply treats a field, as far as its type does not say.
+/// The extensions that tell how server-side apply treats a field, unless its type tells it.
 fn owned(field: &Field) -> Vec<(&'static str, Value)> {
     let default = field.default.map(|default| ("default", default.into()));
     let typed = Typed::of_field(field);

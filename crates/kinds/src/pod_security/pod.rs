@@ -4,7 +4,7 @@ use crate::Map;
 use crate::fields::Members;
 use crate::resources::pods::CONTAINER_LISTS;
 
-/// What the standards are about: a pod, or the template of pods inside another object.
+/// A pod, or the pod template of another object, as the standards see it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pod<'a> {
     pub(super) annotations: &'a Map,

@@ -10,18 +10,18 @@ use crate::fields::Members;
 
 const PREFIX: &str = "pod-security.kubernetes.io/";
 
-/// How strict a standard is.
+/// A level of the standards. A greater level is stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything is allowed.
     Privileged,
-    /// Known ways to more privileges are forbidden.
+    /// Known privilege escalations are forbidden.
     Baseline,
-    /// What is known as good practice is required.
+    /// Current hardening practice is required.
     Restricted,
 }
 
-/// A version of Kubernetes, as whose checks the standard is read.
+/// The version of Kubernetes whose checks count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// `v1.` and this number.
@@ -33,9 +33,9 @@ pub enum Version {
 /// A level in a version; prints as `baseline:v1.30`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standard {
-    /// How strict it is.
+    /// The level.
     pub level: Level,
-    /// As of which version.
+    /// The version whose checks count.
     pub version: Version,
 }
 
@@ -137,7 +137,7 @@ impl Policy {
         (policy, errors)
     }
 
-    /// Whether every pod passes without a word.
+    /// Whether every pod passes without a warning and without an annotation.
     pub fn allows_everything(&self) -> bool {
         [self.enforce, self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
     }

@@ -72,7 +72,7 @@ pub struct Field {
     pub presence: Presence,
     /// How a strategic merge patch treats the field.
     pub merge: Merge,
-    /// Who owns the parts of its value.
+    /// The ownership of the parts of its value.
     pub ownership: Ownership,
     /// The default of a key of lists, as documents of the API state it.
     pub default: Option<&'static str>,
@@ -143,7 +143,7 @@ pub enum Merge {
     Set,
 }
 
-/// Who owns the parts of a field, for server-side apply.
+/// The ownership of the parts of a field, for server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
     /// What follows from the [`Merge`] of a list, and otherwise from the shape: entries of lists that a strategic merge

@@ -1,5 +1,5 @@
 //! LimitRanger: fills in the requests and limits of pods, and refuses pods and claims beyond the bounds of the LimitRanges
-//! of their namespace.
+//! of their namespace. Mirror pods are treated like all others (MP-24).
 
 use std::sync::Arc;
 
@@ -9,13 +9,14 @@ use kinds::resources::core::persistent_volume_claims::PERSISTENT_VOLUME_CLAIMS;
 use kinds::resources::core::quotas::LIMIT_RANGES;
 use kinds::resources::pods::PODS;
 use portcullis_store::{Entry, List, Store as _};
+use tokio::task::spawn_blocking;
 
 use super::plugin::{Plugin, Rule};
 use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
 use crate::registry::{meta, storage};
 
-/// The size of a large LimitRange, in bytes.
+/// The size of all LimitRanges of a namespace from which they are applied on a thread of its own, in bytes.
 const LARGE: usize = 16 * 1024;
 
 /// See the module. Containers of a pod change by `resize` alone.
@@ -39,12 +40,20 @@ async fn admit(attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
     if *attributes.resource != PODS || is_being_deleted(attributes) {
         return Ok(());
     }
-    for entry in ranges(attributes).await? {
-        let range = decode(&entry).await?;
-        let Some(pod) = attributes.object.as_deref_mut() else { return Ok(()) };
-        fill_in(pod, &range).map_err(|why| attributes.forbidden(&why, Vec::new()))?;
-    }
-    Ok(())
+    let ranges = ranges(attributes).await?;
+    let Some(object) = attributes.object.as_deref_mut().filter(|_| !ranges.is_empty()) else { return Ok(()) };
+    let mut pod = std::mem::take(object);
+    let is_large = is_large(&ranges);
+    let fill = move || {
+        let filled = for_each(&ranges, |range| fill_in(&mut pod, range));
+        (pod, filled)
+    };
+    let (pod, filled) = match is_large {
+        true => spawn_blocking(fill).await.map_err(Status::internal)?,
+        false => fill(),
+    };
+    *object = pod;
+    filled?.map_err(|why| attributes.forbidden(&why, Vec::new()))
 }
 
 async fn validate(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
@@ -53,18 +62,24 @@ async fn validate(attributes: &AdmissionAttributes<'_>) -> Result<(), Status> {
     }
     let Some(object) = attributes.object.as_deref() else { return Ok(()) };
     let refusals = if *attributes.resource == PODS { pod_refusals } else { claim_refusals };
-    for entry in ranges(attributes).await? {
-        let refusals = refusals(object, &decode(&entry).await?);
-        match &refusals[..] {
-            [] => {}
-            [why] => return Err(attributes.forbidden(why, Vec::new())),
-            several => return Err(attributes.forbidden(&format!("[{}]", several.join(", ")), Vec::new())),
+    let check = move |object: &Map, range: &Map| match &refusals(object, range)[..] {
+        [] => Ok(()),
+        [why] => Err(why.clone()),
+        several => Err(format!("[{}]", several.join(", "))),
+    };
+    let ranges = ranges(attributes).await?;
+    let checked = match is_large(&ranges) {
+        true => {
+            let object = object.clone();
+            let checked = spawn_blocking(move || for_each(&ranges, |range| check(&object, range)));
+            checked.await.map_err(Status::internal)?
         }
-    }
-    Ok(())
+        false => for_each(&ranges, |range| check(object, range)),
+    };
+    checked?.map_err(|why| attributes.forbidden(&why, Vec::new()))
 }
 
-/// What is being deleted must be able to lose its finalizers.
+/// Objects that are being deleted are not checked: their finalizers must be removable.
 fn is_being_deleted(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.old.is_some_and(|old| !meta::text(old, "deletionTimestamp").is_empty())
 }
@@ -76,10 +91,24 @@ async fn ranges(attributes: &AdmissionAttributes<'_>) -> Result<Vec<Arc<Entry>>,
     Ok(attributes.backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries)
 }
 
-/// Decodes a LimitRange. Other requests get a turn before a large one.
-async fn decode(entry: &Entry) -> Result<Map, Status> {
-    if entry.value.len() > LARGE {
-        tokio::task::yield_now().await;
+/// Whether decoding and applying the LimitRanges takes so long that it must not hold up other requests.
+fn is_large(ranges: &[Arc<Entry>]) -> bool {
+    ranges.iter().map(|entry| entry.value.len()).sum::<usize>() > LARGE
+}
+
+/// Calls a function for each LimitRange, until one refuses. One at a time is decoded.
+///
+/// # Errors
+/// A LimitRange cannot be read. The inner error is the refusal.
+fn for_each(
+    ranges: &[Arc<Entry>],
+    mut apply: impl FnMut(&Map) -> Result<(), String>,
+) -> Result<Result<(), String>, Status> {
+    for entry in ranges {
+        let range = storage::decode(&entry.value)?;
+        if let Err(why) = apply(&range) {
+            return Ok(Err(why));
+        }
     }
-    storage::decode(&entry.value)
+    Ok(Ok(()))
 }

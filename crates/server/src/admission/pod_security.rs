@@ -1,8 +1,10 @@
 //! PodSecurity: refuses pods that violate the Pod Security Standard which the labels of their namespace enforce, and
-//! warns of violations and notes them in the audit log where the labels ask for that.
+//! warns of violations and notes them in the audit log where the labels ask for that. Mirror pods are treated like all
+//! others (MP-24).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use kinds::Map;
 use kinds::pod_security::{
@@ -11,8 +13,8 @@ use kinds::pod_security::{
 use kinds::resources::core::namespaces::NAMESPACES;
 use kinds::resources::pods::PODS;
 use portcullis_apimachinery::quote::quoted;
-use portcullis_store::{List, Store as _};
-use tokio::time::Instant;
+use portcullis_store::{Entry, List, Store as _};
+use tokio::task::spawn_blocking;
 
 use super::plugin::Plugin;
 use super::remarks::Remarks;
@@ -20,11 +22,9 @@ use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
 use crate::registry::{meta, storage};
 
-/// How many pods of a namespace are looked at when its labels change, and for how long.
-const PODS_LOOKED_AT: usize = 3000;
-const TIME_TO_LOOK: Duration = Duration::from_secs(1);
-/// After so many pods other requests get a turn.
-const IN_ONE_GO: usize = 32;
+/// The most pods of a namespace that are checked when its labels change, and the time for that.
+const MAX_PODS: usize = 3000;
+const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const AUDITED: &str = "pod-security.kubernetes.io/audit-violations";
@@ -60,11 +60,11 @@ async fn validate(attributes: &AdmissionAttributes<'_>, remarks: &Remarks) -> Re
         return Err(Status::no_object("", "namespaces", attributes.namespace));
     };
     let (policy, errors) = Policy::of(&namespace);
-    if policy.allows_everything() {
-        return Ok(());
-    }
     if let Some(error) = errors.told().0.first() {
         remarks.annotate(ERROR, format!("Failed to parse policy: {}", error.message()));
+    }
+    if policy.allows_everything() {
+        return Ok(());
     }
     if *attributes.resource != PODS {
         if let Some(pod) = template(attributes.resource, object) {
@@ -134,21 +134,20 @@ async fn validate_namespace(
     Ok(())
 }
 
-/// The warnings about the pods of a namespace that violate a standard.
-async fn warnings_about_pods(
-    attributes: &AdmissionAttributes<'_>,
-    namespace: &str,
-    standard: Standard,
-) -> Result<Vec<String>, Status> {
+/// The result of checking the pods of a namespace.
+struct Checked {
+    /// The reasons of pods that violate the standard, with the first of these pods and their number.
+    found: BTreeMap<String, (String, usize)>,
+    /// The number of pods that were checked.
+    count: usize,
+}
+
+/// Checks pods until the time is over.
+fn check(pods: &[Arc<Entry>], standard: Standard) -> Result<Checked, Status> {
     let started = Instant::now();
-    let list =
-        List { prefix: storage::prefix(&PODS, namespace).into(), limit: PODS_LOOKED_AT, ..List::default() };
-    let listing = attributes.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
-    // The reasons of pods that violate it, with the first of these pods and their number.
-    let mut found: BTreeMap<String, (String, usize)> = BTreeMap::new();
-    let mut looked_at = 0_usize;
-    for entry in &listing.entries {
-        if started.elapsed() > TIME_TO_LOOK {
+    let mut checked = Checked { found: BTreeMap::new(), count: 0 };
+    for entry in pods {
+        if started.elapsed() > TIME_LIMIT {
             break;
         }
         let pod = storage::decode(&entry.value)?;
@@ -156,19 +155,29 @@ async fn warnings_about_pods(
             violations(standard, Pod::of(&pod)).iter().map(|violation| violation.reason).collect();
         if !reasons.is_empty() {
             let first = || (meta::text(&pod, "name").to_owned(), 0);
-            let (_, count) = found.entry(reasons.join(", ")).or_insert_with(first);
+            let (_, count) = checked.found.entry(reasons.join(", ")).or_insert_with(first);
             *count = count.saturating_add(1);
         }
-        looked_at = looked_at.saturating_add(1);
-        if looked_at.is_multiple_of(IN_ONE_GO) {
-            tokio::task::yield_now().await;
-        }
+        checked.count = checked.count.saturating_add(1);
     }
+    Ok(checked)
+}
+
+/// The warnings about the pods of a namespace that violate a standard.
+async fn warnings_about_pods(
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &str,
+    standard: Standard,
+) -> Result<Vec<String>, Status> {
+    let list = List { prefix: storage::prefix(&PODS, namespace).into(), limit: MAX_PODS, ..List::default() };
+    let listing = attributes.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
     let all = listing.entries.len().saturating_add(listing.remaining);
+    let checking = spawn_blocking(move || check(&listing.entries, standard));
+    let Checked { found, count } = checking.await.map_err(Status::internal)??;
     let mut warnings = Vec::new();
-    if looked_at < all {
+    if count < all {
         warnings.push(format!(
-            "new PodSecurity enforce level only checked against the first {looked_at} of {all} existing pods"
+            "new PodSecurity enforce level only checked against the first {count} of {all} existing pods"
         ));
     }
     if !found.is_empty() {

@@ -1,4 +1,4 @@
-//! What admission says about a request besides its decision: warnings for the client, and annotations for the audit log.
+//! The warnings of admission for the client, and its annotations for the audit log.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

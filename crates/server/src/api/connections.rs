@@ -1,4 +1,4 @@
-//! How many requests are passed on to other servers at a time: logs, exec sessions, forwarded ports and proxied requests.
+//! Limits the number of requests that are passed on to other servers at a time: logs, exec sessions, forwarded ports and proxied requests.
 //!
 //! DIVERGES: kube-apiserver has no limit of them. Each takes two connections, and about 100 KiB.
 

@@ -63,7 +63,7 @@ pub struct AuthenticationMetrics {
     expirations: Timing,
     pub(super) tokens: TokenMetrics,
     pub(super) issuers: IssuerMetrics,
-    /// Those of the configuration file.
+    /// The metrics of the configuration file.
     pub(crate) file: ReloadMetrics,
 }
 

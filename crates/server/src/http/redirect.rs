@@ -21,7 +21,7 @@ pub(crate) fn of(from: &Uri, code: StatusCode, headers: &HeaderMap) -> Option<Re
     })
 }
 
-/// Where an answer to a GET sends it, which every redirect repeats as it is; nothing if it is no redirect.
+/// The target of a redirect of a GET; none if the answer is no redirect. Every redirect repeats the GET as it is.
 ///
 /// # Errors
 /// It leads to another server.

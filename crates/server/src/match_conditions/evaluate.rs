@@ -53,7 +53,7 @@ pub(super) struct Expression {
 }
 
 impl Expression {
-    /// What is evaluated.
+    /// The compiled expression.
     pub(super) fn parsed(&self) -> &IdedExpr {
         &self.parsed
     }
@@ -83,7 +83,7 @@ pub(super) fn compile_of_token(expressions: &[(String, TokenCheck)]) -> Vec<Resu
     })
 }
 
-/// What checks an expression about a token.
+/// The type checker for expressions about tokens.
 pub(super) type TokenCheck = fn(&mut IdedExpr) -> Result<(), String>;
 
 fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Result<Expression, String> {

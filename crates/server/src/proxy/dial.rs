@@ -19,12 +19,12 @@ use tokio_rustls::TlsConnector;
 use super::addresses::{AddressError, Addresses};
 use crate::http::passed_body::PassedBody;
 
-/// What is read of an answer before it is passed on, and the maximum size of its headers. In bytes.
+/// The size of the read buffer for an answer, and the maximum size of its headers, in bytes.
 const READ_BUFFER: usize = 32 * 1024;
-/// What the system holds of an answer before it is read. In bytes.
+/// The size of the socket's receive buffer, in bytes.
 const SOCKET_BUFFER: u32 = 256 * 1024;
 
-/// Where a request is passed on to.
+/// The destination of a request.
 pub(crate) struct Destination {
     /// An IP address or a name, as the certificate must have it.
     pub(crate) host: String,

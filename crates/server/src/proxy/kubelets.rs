@@ -1,4 +1,4 @@
-//! How the API server connects to kubelets, and to what else it proxies to: credentials, verification, addresses and times.
+//! Connections of the API server to kubelets, pods and services: credentials, verification, addresses and timeouts.
 //!
 //! DIVERGES: kube-apiserver verifies certificates of kubelets only if `--kubelet-certificate-authority` is given. Here they are
 //! always verified, names as well: without that flag by the authority that signs serving certificates of kubelets.
@@ -29,7 +29,7 @@ pub const ADDRESS_TYPES: [&str; 5] = ["Hostname", "InternalDNS", "InternalIP", "
 /// The default of `--kubelet-timeout`, as in kube-apiserver.
 pub const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How kubelets are connected to. Names follow the flags of kube-apiserver.
+/// The settings for connections to kubelets. Names follow the flags of kube-apiserver.
 #[derive(Clone)]
 pub struct KubeletSettings {
     /// The files of the client certificate and its key (`--kubelet-client-certificate`, `--kubelet-client-key`). If none, the
@@ -77,7 +77,7 @@ impl fmt::Debug for KubeletSettings {
     }
 }
 
-/// What the server itself has for what the settings do not name.
+/// The server's own credentials, for what the settings do not name.
 pub(crate) struct Own {
     /// The authority that signs serving certificates of kubelets, in PEM, as it is now; empty if there is none.
     pub(crate) authority: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
@@ -100,7 +100,7 @@ pub(crate) struct Kubelets {
 /// TLS with kubelets.
 #[derive(Debug)]
 struct Tls {
-    /// Why certificates cannot be verified, if they cannot.
+    /// The reason for which certificates cannot be verified, if they cannot.
     verifying: Result<Arc<ClientConfig>, String>,
     unverified: Arc<ClientConfig>,
 }

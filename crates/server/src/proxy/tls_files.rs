@@ -1,4 +1,4 @@
-//! What TLS with another server needs: its authority, and the certificate and key of this client, from files that are read
+//! The files for TLS with another server: its authority, and the certificate and key of this client. They are read
 //! again when they change, or held in memory.
 
 use std::fmt;
@@ -17,7 +17,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// The text of a source that is held in memory, as it is now.
 type Held = Arc<dyn Fn() -> Vec<u8> + Send + Sync>;
 
-/// Where a PEM text comes from.
+/// The source of a PEM text.
 #[derive(Clone)]
 pub(crate) enum Source {
     /// A file.
@@ -90,7 +90,7 @@ pub enum TlsFilesError {
     },
 }
 
-/// Where all of it comes from.
+/// The sources of all parts.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsFiles {
     /// The authority of the server, or its very certificate.
@@ -101,7 +101,7 @@ pub(crate) struct TlsFiles {
     pub(crate) key: Source,
 }
 
-/// What was read.
+/// The contents that were read.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Texts {
     authority: Vec<u8>,

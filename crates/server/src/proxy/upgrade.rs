@@ -37,7 +37,7 @@ pub(crate) enum Reply {
     Unexpected(StatusCode),
 }
 
-/// What an answer to an upgrade is.
+/// The kinds of answers to an upgrade.
 pub(crate) async fn reply(answer: &mut Response<Incoming>, protocol: &'static str) -> Reply {
     let status = answer.status();
     if status.is_client_error() || status.is_server_error() {

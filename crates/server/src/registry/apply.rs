@@ -18,7 +18,7 @@ use crate::state::yaml;
 pub(crate) struct Configuration {
     /// The configuration.
     pub(crate) object: Map,
-    /// What is odd about it, for the client.
+    /// The warnings for the client.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn read(
     Ok(Configuration { object, warnings })
 }
 
-/// How a configuration is applied.
+/// The options of an apply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How<'a> {
     /// The manager.

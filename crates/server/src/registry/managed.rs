@@ -1,4 +1,4 @@
-//! Who manages which fields of stored objects (`managedFields`): what a write of a client leaves in them.
+//! Records in `managedFields` who manages which fields of stored objects.
 //!
 //! Every create, update, patch and apply of a client is recorded, and so are those of the server's controllers. What deletes,
 //! binds or evicts changes objects without being recorded, as in Kubernetes.

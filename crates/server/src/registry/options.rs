@@ -69,7 +69,7 @@ pub(crate) struct WriteOptions {
     pub(crate) validation: FieldValidation,
     /// The value of `fieldManager`; empty for none.
     pub(crate) manager: String,
-    /// What manages the fields that are written when `manager` is empty: the client, by the first part of its name.
+    /// The manager of the written fields if `manager` is empty: the first part of the client's User-Agent.
     agent: String,
     /// Whether a configuration is applied, and `apply` records who manages what.
     pub(crate) is_apply: bool,

@@ -25,7 +25,7 @@ use crate::common::{Setup, Started, start_with};
 pub(crate) const PODS: &str = "/api/v1/namespaces/ns/pods";
 pub(crate) const NODE: &str = "/api/v1/nodes/node-1";
 pub(crate) const SPDY: Protocol<'static> = Protocol::Spdy(&["v4.channel.k8s.io"]);
-/// What [`SPDY`] is for port forwarding.
+/// The counterpart of [`SPDY`] for port forwarding.
 const PORTS: Protocol<'static> = Protocol::Spdy(&["portforward.k8s.io"]);
 const CHANNELS: Protocol<'static> = Protocol::WebSocket(&["v4.channel.k8s.io"]);
 const AUDIT_ALL: &str = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}";

@@ -120,7 +120,7 @@ fn ask(server: &Started, case: &Value, saved: &BTreeMap<String, String>) -> (See
     read(&request.send(), case)
 }
 
-/// What is dropped in other cases and compared in this one.
+/// The members that are compared in this case, and dropped in others.
 fn kept(case: &Value) -> Vec<&str> {
     case["keep"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }
@@ -183,7 +183,7 @@ fn expected(case: &Value) -> Seen {
     }
 }
 
-/// What counts of a Status: its state, its reason, its code, and all causes by field and reason, of conflicts between field
+/// The part of a Status that is compared: its state, its reason, its code, and all causes by field and reason, of conflicts between field
 /// managers with their messages.
 fn status(body: &Value, has_causes: bool) -> Value {
     let mut causes: Vec<(String, String, String)> = body["details"]["causes"]

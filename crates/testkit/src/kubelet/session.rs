@@ -1,4 +1,4 @@
-//! What a container runs: a real command of this machine, in a folder, with its input and its outputs as channels.
+//! A command in a container: a real command of this machine, in a folder, with its input and its outputs as channels.
 
 use std::io::{Read, Write};
 use std::path::Path;

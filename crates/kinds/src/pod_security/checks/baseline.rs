@@ -205,7 +205,10 @@ pub(super) fn seccomp_annotations(pod: Pod<'_>) -> Option<Violation> {
     let is_allowed = |value: &str| {
         matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
     };
-    let is_one = |name: &str| name == SECCOMP_POD || name.starts_with(SECCOMP_CONTAINER);
+    let names: BTreeSet<&str> = pod.containers().map(|container| container.text("name")).collect();
+    let is_one = |name: &str| {
+        name == SECCOMP_POD || name.strip_prefix(SECCOMP_CONTAINER).is_some_and(|name| names.contains(name))
+    };
     let wrong: Vec<_> = annotations(pod).filter(|(name, value)| is_one(name) && !is_allowed(value)).collect();
     let s = if wrong.len() == 1 { "" } else { "s" };
     let detail = annotated(wrong)?;
@@ -220,7 +223,7 @@ pub(super) fn seccomp(pod: Pod<'_>) -> Option<Violation> {
     })
 }
 
-/// Who sets a seccomp profile that does not filter system calls.
+/// The pod and containers that set a seccomp profile which does not filter system calls.
 pub(super) fn wrong_seccomp(pod: Pod<'_>) -> (Setters<'_>, BTreeSet<&str>) {
     let mut types = BTreeSet::new();
     let setters = Setters::contexts(pod, |context| {

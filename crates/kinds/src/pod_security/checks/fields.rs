@@ -1,4 +1,4 @@
-//! What the checks share: where a pod sets a field, and lists of names in messages.
+//! Helpers of the checks: which parts of a pod set a field, and lists of names in messages.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub(super) type Rule = fn(Pod<'_>) -> Option<Violation>;
 /// The most names that a message lists. A pod can have thousands of containers.
 const LISTED: usize = 20;
 
-/// Who in a pod sets a field to a forbidden value: the pod, some of its containers.
+/// The parts of a pod that set a field to a forbidden value: the pod itself, and containers by name.
 #[derive(Default)]
 pub(super) struct Setters<'a> {
     pub(super) pod: bool,
@@ -24,7 +24,7 @@ pub(super) struct Setters<'a> {
 }
 
 impl<'a> Setters<'a> {
-    /// Those containers of a pod for which it holds.
+    /// The containers for which the condition holds.
     pub(super) fn containers(pod: Pod<'a>, is_wrong: impl FnMut(&&'a Map) -> bool) -> Self {
         let names = pod.containers().filter(is_wrong).map(|container| container.text("name"));
         Self { pod: false, containers: names.collect() }

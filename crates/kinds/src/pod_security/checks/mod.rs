@@ -88,7 +88,7 @@ static CHECKS: &[Check] = &[
     .replacing("seccompProfile_baseline"),
 ];
 
-/// What a pod violates of a standard. Empty: the pod meets it.
+/// Returns the violations of a standard by a pod. Empty if the pod meets the standard.
 pub fn violations(standard: Standard, pod: Pod<'_>) -> Vec<Violation> {
     let applied = || CHECKS.iter().filter_map(|check| Some((check, check.rule(standard)?)));
     let is_replaced = |id: &str| applied().any(|(check, _)| check.replaces == Some(id));

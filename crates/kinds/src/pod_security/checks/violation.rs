@@ -1,13 +1,13 @@
-//! What a check finds.
+//! The result of a failed check.
 
 use std::fmt;
 
-/// Why a pod violates a standard; prints as `privileged (container "a" must not set …)`.
+/// A violation of a standard; prints as `privileged (container "a" must not set …)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// In a few words, alike for all pods.
+    /// The short reason, the same for all pods.
     pub reason: &'static str,
-    /// What of this pod is meant.
+    /// The containers, volumes or values of this pod that violate the standard.
     pub detail: String,
 }
 

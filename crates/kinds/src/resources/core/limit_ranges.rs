@@ -1,4 +1,4 @@
-//! What LimitRanges do to pods and claims: the requests and limits that they fill in, and the bounds that they set.
+//! Applies LimitRanges to pods and claims: fills in requests and limits, and checks bounds.
 //! Bounds are compared exactly.
 //!
 //! DIVERGES: a LimitRange fills in at most so many values, and few of many refusals are told. In Kubernetes a small pod with
@@ -75,7 +75,7 @@ fn too_many() -> String {
     format!("the limit ranges of the namespace would fill in more than {FILLED} requests and limits")
 }
 
-/// Why a LimitRange refuses a pod; empty if it does not. At most the first few reasons.
+/// Returns the reasons for which a LimitRange refuses a pod, at most 20; empty if it accepts the pod.
 pub fn pod_refusals(pod: &Map, range: &Map) -> Vec<String> {
     let spec = pod.object("spec");
     let of_containers = limits(range, "Container").flat_map(|item| {
@@ -96,7 +96,7 @@ pub fn pod_refusals(pod: &Map, range: &Map) -> Vec<String> {
     of_containers.chain(of_pod).take(REFUSALS).collect()
 }
 
-/// Why a LimitRange refuses a claim; empty if it does not.
+/// Returns the reasons for which a LimitRange refuses a claim, at most 20; empty if it accepts the claim.
 pub fn claim_refusals(claim: &Map, range: &Map) -> Vec<String> {
     const KIND: &str = "PersistentVolumeClaim";
     let requests = claim.object("spec").object("resources").object("requests");
@@ -113,7 +113,7 @@ pub fn claim_refusals(claim: &Map, range: &Map) -> Vec<String> {
     refusals.take(REFUSALS).collect()
 }
 
-/// What all containers of a pod use together; what the pod itself says counts instead.
+/// The requests or limits of a pod: those of the pod itself, else the sum over its containers.
 fn whole(spec: &Map, list: &str) -> HashMap<String, Quantity> {
     let of_containers = Totals::of_containers(spec, list);
     let own = spec.object("resources").object(list);

@@ -1,6 +1,6 @@
 //! ResourceQuotas and LimitRanges: how much a namespace may use, and how much of it one of its objects.
 //!
-//! What a LimitRange does to pods and claims is in [`super::limit_ranges`].
+//! [`super::limit_ranges`] applies LimitRanges to pods and claims.
 //!
 //! DIVERGES: ResourceQuotas are stored and served, and limit nothing: kube-apiserver refuses what is beyond them.
 

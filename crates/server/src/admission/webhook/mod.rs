@@ -137,7 +137,7 @@ impl<'a> Calls<'a> {
         Self { webhooks, verdicts: Mutex::default(), remarks: Remarks::default() }
     }
 
-    /// What has been said about the request so far.
+    /// The warnings and annotations for the request so far.
     pub(crate) fn remarks(&self) -> &Remarks {
         &self.remarks
     }

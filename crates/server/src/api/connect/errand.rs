@@ -2,14 +2,14 @@
 
 use crate::proxy::dial::Destination;
 
-/// What is passed on, and where to.
+/// A request to pass on, and its destination.
 pub(super) struct Errand {
     pub(super) to: Destination,
     pub(super) path_and_query: String,
     pub(super) kind: Kind,
 }
 
-/// How a request is passed on, and its answer back.
+/// The way in which a request and its answer are passed on.
 pub(super) enum Kind {
     /// A text is read, which may go on. The name of the pod.
     Log { pod: String },

@@ -44,7 +44,7 @@ pub(super) fn port(text: &str) -> Option<u16> {
     is_number.then(|| text.parse().ok()).flatten().filter(|port| *port != 0)
 }
 
-/// What follows `/proxy`.
+/// The part of a request target after `/proxy`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Rest {
     /// The path before, as it was sent.
@@ -53,7 +53,7 @@ pub(super) struct Rest {
     pub(super) path_and_query: String,
 }
 
-/// What follows `/proxy`; none if the path before it is spelled in a way that leaves open where it ends.
+/// Returns the part of a request target after `/proxy`; none if the path before it is ambiguous.
 pub(super) fn rest(head: &Parts, target: &Target<'_>) -> Option<Rest> {
     let plural = target.resource.plural;
     let expected = match target.namespace {

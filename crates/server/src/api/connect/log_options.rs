@@ -9,7 +9,7 @@ use crate::http::query::Query;
 use crate::http::status::Status;
 use crate::registry::options::is_true;
 
-/// What a caller wants to see.
+/// The options of a request for a log.
 #[derive(Debug, Default)]
 pub(super) struct LogOptions {
     /// The container; empty for the only one.

@@ -1,4 +1,4 @@
-//! Where the kubelet of a node is (NR-112), and proxies to nodes (KA-85).
+//! The address of a node's kubelet (NR-112), and proxies to nodes (KA-85).
 
 use kinds::Map;
 use kinds::resources::core::nodes::NODES;
@@ -14,7 +14,7 @@ use crate::registry::write;
 /// The feature by which a kubelet says that it knows all subprotocols of WebSocket.
 const WEBSOCKETS: &str = "ExtendWebSocketsToKubelet";
 
-/// What a node says of its kubelet.
+/// The kubelet of a node, as the Node object describes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Kubelet {
     pub(super) host: String,
@@ -66,7 +66,7 @@ fn of(node: &Map, settings: &KubeletSettings) -> Result<Kubelet, Status> {
     })
 }
 
-/// Where a proxy to a node leads: to its kubelet with the server's credentials, to another port without.
+/// The destination of a proxy to a node: its kubelet with the server's credentials, or another port without.
 ///
 /// # Errors
 /// 400 for a place or an address that is not allowed, before its port is looked at (NC-6).

@@ -68,7 +68,7 @@ pub(super) async fn stream(
     Ok(Errand { to, path_and_query: with_query(path, &query), kind })
 }
 
-/// Where a proxy to a pod leads: to its address, at the named port or the first one of its containers.
+/// The destination of a proxy to a pod: its address, at the named port or the first port of its containers.
 ///
 /// # Errors
 /// 400 for a place or an address that is not allowed.

@@ -30,7 +30,7 @@ struct Endpoint {
     pod: (String, String),
 }
 
-/// Where a proxy to a service leads: to an endpoint of the named port that is a pod of the same namespace, as in Kubernetes.
+/// The destination of a proxy to a service: an endpoint of the named port that is a pod of the same namespace, as in Kubernetes.
 ///
 /// # Errors
 /// 400 for a place or an address that is not allowed, 503 if there is no endpoint.

@@ -22,12 +22,12 @@ use crate::remote::fetch::Fetcher;
 const MAX_ISSUERS: usize = 64;
 /// The most audiences, rules of a kind and extra mappings of an issuer.
 const MAX_ENTRIES: usize = 64;
-/// Where the discovery document of an issuer is.
+/// The URL of the discovery document of an issuer.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 /// The domains whose keys of extra Kubernetes keeps for itself.
 const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
 
-/// What holds for all issuers.
+/// The settings for all issuers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IssuerSettings {
     /// The issuers of service account tokens, which nobody else can be.
@@ -46,7 +46,7 @@ pub struct JwtEntry {
     user_validation_rules: Option<Vec<UserRuleEntry>>,
 }
 
-/// Who issues the tokens, and for whom.
+/// The field `issuer`: the URL of the issuer, and its audiences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct IssuerEntry {
@@ -513,7 +513,7 @@ impl JwtEntry {
     }
 }
 
-/// What a refusal says.
+/// The message of a refusal.
 fn message(message: &str, expression: &str) -> String {
     if message.is_empty() { expression.to_owned() } else { message.to_owned() }
 }

@@ -32,7 +32,7 @@ const ENTRIES: usize = 1024;
 /// Larger tokens are not kept.
 const KEPT_BYTES: usize = 16 << 10;
 
-/// Where a claim is.
+/// The location of a distributed claim.
 pub(super) struct Source {
     endpoint: String,
     access_token: Option<String>,
@@ -62,7 +62,7 @@ impl Distributed {
         &self.claim
     }
 
-    /// Where the claim of a checked token is; none if it is in the token itself, or is nowhere.
+    /// Returns the location of the claim of a checked token; none if the claim is in the token itself, or missing.
     pub(super) fn source(&self, claims: &Map<String, Value>) -> Option<Source> {
         if claims.contains_key(&self.claim) {
             return None;

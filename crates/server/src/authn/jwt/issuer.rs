@@ -13,7 +13,7 @@ use super::standard;
 use crate::authn::token_error::TokenError;
 use crate::http::account::Account;
 
-/// Where the keys of an issuer are.
+/// The source of the keys of an issuer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KeyPlace {
     /// The URL of the issuer.
@@ -30,7 +30,7 @@ pub struct Issuer {
     pub(super) audiences: Vec<String>,
     pub(super) keys: Arc<Keys>,
     pub(super) mapping: Mapping,
-    /// Where the groups of a token may be.
+    /// The distributed claim that may hold the groups.
     pub(super) distributed: Option<Distributed>,
 }
 

@@ -40,7 +40,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// The tokens that wait for keys.
 const WAITING: Size = Size { seats: 1 << 16, seats_of_account: 64, waiting_of_account: 0 };
 
-/// What is read of a discovery document.
+/// The fields of a discovery document that are read.
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
@@ -55,7 +55,7 @@ pub(super) struct Keys {
     discovery: Uri,
     fetcher: Fetcher,
     is_started: AtomicBool,
-    /// Where the key set is, once that is known.
+    /// The URL of the key set, once it is known.
     location: ArcSwapOption<Uri>,
     known: ArcSwap<KeySet>,
     /// When the last fetch began. Held during a fetch.
@@ -64,7 +64,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Those of an issuer with this discovery document.
+    /// The keys of an issuer with this discovery document.
     pub(super) fn new(issuer: String, discovery: Uri, fetcher: Fetcher) -> Arc<Self> {
         Arc::new(Self {
             issuer,
@@ -85,7 +85,7 @@ impl Keys {
         }
     }
 
-    /// What gets the documents.
+    /// The client for the documents.
     pub(super) fn fetcher(&self) -> &Fetcher {
         &self.fetcher
     }

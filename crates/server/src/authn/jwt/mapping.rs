@@ -18,7 +18,7 @@ const SYSTEM: &str = "system:";
 pub(super) const EMAIL: &str = "email";
 pub(super) const EMAIL_VERIFIED: &str = "email_verified";
 
-/// Where an attribute of the user comes from.
+/// The source of an attribute of the user.
 pub(super) enum Attribute {
     /// From a claim, behind a prefix.
     Claim { name: String, prefix: String },
@@ -26,7 +26,7 @@ pub(super) enum Attribute {
     Expression(Expression),
 }
 
-/// What must be true of the claims.
+/// A rule for the claims.
 pub(super) enum ClaimRule {
     /// A claim has this value.
     Required { claim: String, value: String },
@@ -37,7 +37,7 @@ pub(super) enum ClaimRule {
 /// An expression that must be true.
 pub(super) struct Rule {
     pub(super) expression: Expression,
-    /// What a refusal says.
+    /// The message of a refusal.
     pub(super) message: String,
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value};
 
-/// How long before its time a token is accepted. The end of a token has no leeway.
+/// The leeway for the begin of a token (`nbf`). Its end (`exp`) has none.
 const LEEWAY: i64 = 60;
 
 /// Claims that are strings, where they are there.

@@ -1,5 +1,5 @@
-//! What expressions about tokens need beyond those about requests: functions that the checker puts in, the names of claims, and
-//! the values of expressions.
+//! Support for expressions about tokens that expressions about requests do not need: functions that the checker puts in,
+//! the names of claims, and the values of expressions.
 
 use std::sync::Arc;
 

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 #[cfg(feature = "cel")]
 use super::{check, evaluate};
 
-/// What an expression is for.
+/// The purpose of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Gives the value of an attribute of the user, from `claims`.
@@ -33,7 +33,7 @@ pub struct Expression {
     compiled: evaluate::Expression,
 }
 
-/// What expressions are evaluated for: the claims of a token, or its user.
+/// The variables of an expression: the claims of a token, or its user.
 pub struct Subject {
     #[cfg(feature = "cel")]
     request: evaluate::Request,

@@ -1,4 +1,4 @@
-//! What an expression about a token can give.
+//! The values that an expression about a token can have.
 
 /// The value of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -142,7 +142,7 @@ pub(crate) struct Setup {
     pub(crate) controllers: ControllerSettings,
     /// The callers that get filtered lists.
     pub(crate) filter_lists: FilterLists,
-    /// How kubelets are connected to.
+    /// The settings for connections to kubelets.
     pub(crate) kubelets: KubeletSettings,
     /// Who signs certificates, if not the server's own authority.
     pub(crate) signing: Option<Signing>,

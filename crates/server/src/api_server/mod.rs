@@ -3,260 +3,54 @@
 //!
 //! It reads no flags and no signals, and prints nothing: its caller does.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+mod config;
+mod error;
+
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use kinds::Kinds;
-use kinds::resources::core::services::ServiceRanges;
 use policy::approval::Signer;
 use policy::chain::Mode;
-use policy::engine::EngineConfig;
 use portcullis_store::encryption::{LiveEncryption, Resources};
 use portcullis_store::etcd::LiveTls;
 use portcullis_store::{Store as _, Transformer, embedded, etcd};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::admission::AdmissionPlugins;
+pub use self::config::{Approver, Config, STORE_QUOTA, Storage};
+pub use self::error::StartError;
 use crate::api::app::{App, AppConfig};
 use crate::api::check::Check;
 use crate::api::entrance::Entrance;
-use crate::api::filter_lists::FilterLists;
 use crate::api::route::Probe;
-use crate::api::server_metrics::Metrics;
-use crate::audit::Audit;
-use crate::authn::{AuthenticationConfig, AuthenticationError};
-use crate::authz::AuthorizationConfig;
 use crate::authz::deny_file::DenyFile;
 use crate::authz::secret_alarm::SecretAlarm;
-use crate::bootstrap::{self, Bootstrap, BootstrapError};
-use crate::clock::Clock;
-use crate::controller::selection::Selection;
-use crate::controller::settings::ControllerSettings;
+use crate::bootstrap::{self, Bootstrap};
 use crate::controller::{self, leader};
 use crate::controller::{ControllerConfig, Controllers};
-use crate::encryption::EncryptionConfig;
-use crate::http::limits::Limits;
 use crate::http::listener::{Listening, Server};
 use crate::http::serving_certificate::{self, ServingCertificate};
 use crate::proxy::kubelets::{self, KubeletSettings, Kubelets, Own};
 pub use crate::registry::backend::EtcdConfig;
 use crate::registry::backend::{Backend, Options};
-use crate::registry::bootstrap_authorities::{self, BootstrapAuthorities};
-use crate::registry::cluster::seed::{SeedError, Seeded};
-use crate::registry::cluster::{Cluster, ClusterError, approver_access};
+use crate::registry::bootstrap_authorities::BootstrapAuthorities;
+use crate::registry::cluster::seed::Seeded;
+use crate::registry::cluster::{Cluster, approver_access};
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
-use crate::registry::runtime_config::RuntimeConfig;
 use crate::registry::server_addresses::{self, ServerAddress};
 use crate::registry::store_size;
-use crate::signing::{Signing, USUAL_LONGEST};
+use crate::signing::Signing;
 
 /// The file of the store, in the data directory.
 pub const STORE: &str = "objects.redb";
-/// The default of `--quota-backend-bytes`, as in etcd. In bytes.
-pub const STORE_QUOTA: u64 = 2 * 1024 * 1024 * 1024;
 /// How many alarms wait for their events.
 const ALARMS: usize = 64;
 /// The controller that approves certificate requests as kube-controller-manager does.
 const APPROVING: &str = "certificatesigningrequest-approving-controller";
-
-/// The configuration of an API server. Names follow the flags of kube-apiserver. Files that the flags name have been
-/// read: nothing here is invalid by itself.
-pub struct Config {
-    /// The directory of keys and certificates, created if missing (`--data-dir`).
-    pub data_dir: PathBuf,
-    /// Where objects are stored.
-    pub storage: Storage,
-    /// How large all keys and objects in the store may be together, in bytes; none for no limit
-    /// (`--quota-backend-bytes`).
-    pub store_quota: Option<u64>,
-    /// How values are encrypted in the file of the store (`--encryption-provider-config`,
-    /// `--encryption-provider-config-automatic-reload`).
-    pub encryption: EncryptionConfig,
-    /// The files that seed an empty store (`--state`).
-    pub state: Vec<PathBuf>,
-    /// The kinds that are served.
-    pub kinds: Kinds,
-    /// The address to listen on (`--bind-address`).
-    pub bind_address: IpAddr,
-    /// The port (`--secure-port`); 0 for any free one.
-    pub secure_port: u16,
-    /// The files of the serving certificate and its key (`--tls-cert-file`, `--tls-private-key-file`). If none, the
-    /// server issues its own.
-    pub serving_certificate: Option<(PathBuf, PathBuf)>,
-    /// The address at which the cluster reaches the server (`--advertise-address`). If none is named, the one that it
-    /// listens on, unless that is a loopback address or all addresses.
-    pub advertise_address: Option<IpAddr>,
-    /// Who gets filtered lists (`--filter-lists`, `--filter-lists-for`).
-    pub filter_lists: FilterLists,
-    /// The resource limits.
-    pub limits: Limits,
-    /// The optional API versions that are enabled (`--runtime-config`).
-    pub runtime_config: RuntimeConfig,
-    /// The metrics, in which the caller may have registered more.
-    pub metrics: Metrics,
-    /// Additional health checks.
-    pub checks: Vec<Check>,
-    /// The authentication of requests.
-    pub authentication: AuthenticationConfig,
-    /// Where services get their addresses and node ports from (`--service-cluster-ip-range`,
-    /// `--service-node-port-range`).
-    pub service_ranges: ServiceRanges,
-    /// The objects that control-plane bootstrap credentials depend on.
-    pub bootstrap_authorities: bootstrap_authorities::Settings,
-    /// The engine that decides.
-    pub engine: EngineConfig,
-    /// The file of the engine's deny rules, read again when it changes (`--deny-file`).
-    pub deny_file: Option<PathBuf>,
-    /// After how many distinct secrets that a node asks for in a minute an alarm is raised (`--node-secret-alarm`).
-    pub node_secret_alarm: Option<usize>,
-    /// The authorizers.
-    pub authorization: AuthorizationConfig,
-    /// The admission plugins.
-    pub admission: AdmissionPlugins,
-    /// The audit log, if any.
-    pub audit: Option<Audit>,
-    /// The enabled controllers (`--controllers`).
-    pub controllers: Selection,
-    /// The numbers that the controllers follow.
-    pub controller_settings: ControllerSettings,
-    /// The approver of certificate requests of kubelets (`--approver`).
-    pub approver: Approver,
-    /// How kubelets are connected to.
-    pub kubelets: KubeletSettings,
-    /// The authorities that sign certificates. If none, the server's own.
-    pub signing: Option<Signing>,
-    /// The maximum lifetime of certificates that the server's own authority signs (`--cluster-signing-duration`).
-    pub signing_duration: Duration,
-    /// The clock of certificate requests.
-    pub clock: Clock,
-    /// The name of this server among those that share a store. It must be different for each.
-    pub identity: String,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            data_dir: PathBuf::from("./portcullis-data"),
-            storage: Storage::DataDir,
-            store_quota: Some(STORE_QUOTA),
-            encryption: EncryptionConfig::default(),
-            state: Vec::new(),
-            kinds: Kinds::built_in(),
-            bind_address: IpAddr::V4(Ipv4Addr::LOCALHOST),
-            secure_port: 6443,
-            serving_certificate: None,
-            advertise_address: None,
-            filter_lists: FilterLists::default(),
-            limits: Limits::default(),
-            runtime_config: RuntimeConfig::default(),
-            metrics: Metrics::default(),
-            checks: Vec::new(),
-            authentication: AuthenticationConfig::default(),
-            service_ranges: ServiceRanges::default(),
-            bootstrap_authorities: bootstrap_authorities::Settings::default(),
-            engine: EngineConfig {
-                modes: vec![Mode::Node, Mode::Rbac],
-                masters_first: true,
-                default_policy: true,
-                ..EngineConfig::default()
-            },
-            deny_file: None,
-            node_secret_alarm: None,
-            authorization: AuthorizationConfig::default(),
-            admission: AdmissionPlugins::default(),
-            audit: None,
-            controllers: Selection::default(),
-            controller_settings: ControllerSettings::default(),
-            approver: Approver::Kubernetes,
-            kubelets: KubeletSettings::default(),
-            signing: None,
-            signing_duration: USUAL_LONGEST,
-            clock: Clock::default(),
-            identity: unique(),
-        }
-    }
-}
-
-/// Where objects are stored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Storage {
-    /// In a file of the data directory.
-    #[default]
-    DataDir,
-    /// In this file.
-    File(PathBuf),
-    /// In memory: they are lost when the server stops.
-    Memory,
-    /// In etcd, which other servers may share (`--etcd-servers`).
-    Etcd(Box<EtcdConfig>),
-}
-
-/// The approver of certificate requests of kubelets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Approver {
-    /// As in kube-controller-manager: users who may create certificatesigningrequests/nodeclient get a certificate with
-    /// any name.
-    #[default]
-    Kubernetes,
-    /// The machine approver, which is a client of the server and started by the caller. The server creates its roles,
-    /// and itself only approves nodes that renew their own certificate (NB-130).
-    Machine,
-    /// The attestation controller, which is a client of the server and started by the caller. The server creates its roles,
-    /// and itself approves nothing (AT-131, AT-145).
-    Attested,
-    /// None: an administrator approves.
-    Nobody,
-}
-
-/// The server cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration, or a file that it names, is invalid.
-    #[error("{0}")]
-    Invalid(String),
-    /// The address or the data directory is not available.
-    #[error("{0}")]
-    Unavailable(String),
-}
-
-impl StartError {
-    fn invalid(error: impl std::fmt::Display) -> Self {
-        Self::Invalid(error.to_string())
-    }
-
-    fn unavailable(error: impl std::fmt::Display) -> Self {
-        Self::Unavailable(error.to_string())
-    }
-}
-
-impl From<ClusterError> for StartError {
-    fn from(error: ClusterError) -> Self {
-        match error {
-            ClusterError::Seed(SeedError::File(_)) | ClusterError::Engine(_) => Self::invalid(error),
-            error => Self::unavailable(error),
-        }
-    }
-}
-
-impl From<AuthenticationError> for StartError {
-    fn from(error: AuthenticationError) -> Self {
-        match error {
-            AuthenticationError::DataDir(error) => Self::unavailable(error),
-            error => Self::invalid(error),
-        }
-    }
-}
-
-impl From<BootstrapError> for StartError {
-    fn from(error: BootstrapError) -> Self {
-        Self::unavailable(error)
-    }
-}
 
 /// The names of the checks of what a start does, in the order of kube-apiserver.
 fn steps(has_default_policy: bool) -> impl Iterator<Item = &'static str> {
@@ -319,12 +113,6 @@ fn log_encryption(config: &Config) {
             );
         }
     }
-}
-
-/// A name that no other process has.
-fn unique() -> String {
-    let started = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-    format!("portcullis_{}_{started:x}", std::process::id())
 }
 
 /// How the store is opened.
