@@ -1,4 +1,5 @@
-//! Limits the number of requests that are passed on to other servers at a time: logs, exec sessions, forwarded ports and proxied requests.
+//! Limits the number of requests that are passed on to other servers at a time: logs, exec sessions, forwarded ports and
+//! proxied requests.
 //!
 //! DIVERGES: kube-apiserver has no limit of them. Each takes two connections, and about 100 KiB.
 
@@ -24,6 +25,8 @@ pub(super) struct Connections {
 
 /// An open one, until this is dropped.
 pub(super) struct Opened {
+    /// Whose it is.
+    pub(super) account: Account,
     _charge: Charge,
     _place: OwnedSemaphorePermit,
 }
@@ -52,6 +55,6 @@ impl Connections {
                 "too many connections to kubelets, pods and services are open; try again later",
             )
         })?;
-        Ok(Opened { _charge: charge, _place: place })
+        Ok(Opened { account, _charge: charge, _place: place })
     }
 }

@@ -13,10 +13,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use policy::approval::machine::Cidr;
-use tokio::sync::Semaphore;
 
-/// How many names are resolved at a time. Each keeps a thread busy.
-const LOOKUPS: usize = 64;
+use crate::http::account::Account;
+use crate::http::fair_queue::{FairQueue, QueueFull, Size};
+
+/// How many names are resolved at a time. Each keeps a thread of the runtime busy until the system gives up, so a caller whose
+/// names are never resolved must not take all of them. The callers limit the number of requests that wait.
+const LOOKUPS: Size = Size { seats: 64, seats_of_account: 8, waiting_of_account: usize::MAX };
 /// The most addresses of a name that are looked at; a name with more is refused.
 const MOST: usize = 64;
 
@@ -65,7 +68,7 @@ pub(crate) enum AddressError {
 #[derive(Clone)]
 pub(crate) struct Addresses {
     resolver: Arc<dyn Resolve>,
-    lookups: Arc<Semaphore>,
+    lookups: Arc<FairQueue>,
     allowed: Vec<Cidr>,
 }
 
@@ -78,17 +81,17 @@ impl fmt::Debug for Addresses {
 impl Addresses {
     /// Addresses that anybody could have, and besides those in `allowed`.
     pub(crate) fn new(resolver: Arc<dyn Resolve>, allowed: Vec<Cidr>) -> Self {
-        Self { resolver, lookups: Arc::new(Semaphore::new(LOOKUPS)), allowed }
+        Self { resolver, lookups: FairQueue::new(LOOKUPS), allowed }
     }
 
-    /// The addresses of a host, all of which may be connected to.
+    /// The addresses of a host, all of which may be connected to. Resolving its name is charged to the account.
     ///
     /// # Errors
     /// See [`AddressError`].
-    pub(crate) async fn of(&self, host: &str) -> Result<Vec<IpAddr>, AddressError> {
+    pub(crate) async fn of(&self, host: &str, account: Account) -> Result<Vec<IpAddr>, AddressError> {
         let found = match host.parse::<IpAddr>() {
             Ok(address) => vec![address],
-            Err(_) => self.resolved(host).await?,
+            Err(_) => self.resolved(host, account).await?,
         };
         match found.as_slice() {
             [] => Err(AddressError::None),
@@ -99,11 +102,18 @@ impl Addresses {
         }
     }
 
-    async fn resolved(&self, host: &str) -> Result<Vec<IpAddr>, AddressError> {
-        // It is never closed.
-        let _turn = self.lookups.acquire().await;
+    /// Keeps the seat until the lookup ends, also when the caller does not wait any more.
+    async fn resolved(&self, host: &str, account: Account) -> Result<Vec<IpAddr>, AddressError> {
         let failed = |source| AddressError::Lookup { host: host.to_owned(), source };
-        self.resolver.resolve(host).await.map_err(failed)
+        let seat = self.lookups.enter(account).await;
+        let seat = seat.map_err(|QueueFull| failed(io::Error::other("too many lookups wait")))?;
+        let (resolver, name) = (Arc::clone(&self.resolver), host.to_owned());
+        let lookup = tokio::spawn(async move {
+            let found = resolver.resolve(&name).await;
+            drop(seat);
+            found
+        });
+        lookup.await.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(failed)
     }
 
     /// Whether an address may be connected to.
@@ -128,6 +138,8 @@ fn is_usual(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     struct Fixed(Vec<IpAddr>);
@@ -144,7 +156,7 @@ mod tests {
     }
 
     async fn said(addresses: &Addresses, host: &str) -> Result<Vec<IpAddr>, String> {
-        addresses.of(host).await.map_err(|error| error.to_string())
+        addresses.of(host, Account::of_address(None)).await.map_err(|error| error.to_string())
     }
 
     #[tokio::test]
@@ -186,5 +198,33 @@ mod tests {
         assert_eq!(of(&[]).await, Err("no addresses for hostname".to_owned()));
         let many: Vec<&str> = vec!["192.0.2.1"; MOST + 1];
         assert!(said(&addresses(&many, &[]), "node-1").await.is_err());
+    }
+
+    /// Never resolves `hangs`, as a name whose name server does not answer.
+    struct Hanging;
+
+    impl Resolve for Hanging {
+        fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a> {
+            Box::pin(async move {
+                match name {
+                    "hangs" => std::future::pending().await,
+                    _ => Ok(vec!["192.0.2.1".parse().unwrap()]),
+                }
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_whose_names_are_never_resolved_delays_nobody_else() {
+        let addresses = Addresses::new(Arc::new(Hanging), Vec::new());
+        let [hostile, honest] = ["192.0.2.7", "192.0.2.8"].map(|ip| Account::of_address(ip.parse().ok()));
+        for _ in 0..LOOKUPS.seats * 2 {
+            let waiting = addresses.of("hangs", hostile);
+            assert!(tokio::time::timeout(Duration::from_millis(1), waiting).await.is_err());
+        }
+        assert!(addresses.of("answers", honest).await.is_ok());
+        // The seats of lookups that nobody waits for are not free.
+        let next = tokio::time::timeout(Duration::from_millis(1), addresses.of("answers", hostile)).await;
+        assert!(next.is_err());
     }
 }

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::addresses::{AddressError, Addresses};
+use crate::http::account::Account;
 use crate::http::passed_body::PassedBody;
 
 /// The size of the read buffer for an answer, and the maximum size of its headers, in bytes.
@@ -76,20 +77,20 @@ impl DialError {
 /// A connection for one request.
 pub(crate) struct Line(http1::SendRequest<PassedBody>);
 
-/// Connects.
+/// Connects. What that holds is charged to the account.
 ///
 /// # Errors
 /// See [`DialError`].
 pub(crate) async fn connect(
     addresses: &Addresses,
-    to: &Destination,
+    (to, account): (&Destination, Account),
     limit: Duration,
 ) -> Result<Line, DialError> {
-    timeout(limit, reach(addresses, to)).await.unwrap_or(Err(DialError::Late(limit)))
+    timeout(limit, reach(addresses, to, account)).await.unwrap_or(Err(DialError::Late(limit)))
 }
 
-async fn reach(addresses: &Addresses, to: &Destination) -> Result<Line, DialError> {
-    let tcp = first(&addresses.of(&to.host).await?, to.port).await?;
+async fn reach(addresses: &Addresses, to: &Destination, account: Account) -> Result<Line, DialError> {
+    let tcp = first(&addresses.of(&to.host, account).await?, to.port).await?;
     let Some(config) = &to.tls else { return speak(tcp).await };
     let name = to.host.clone().try_into().map_err(|_| DialError::Tls(format!("{:?} is no name", to.host)))?;
     let tls = TlsConnector::from(Arc::clone(config)).connect(name, tcp).await;

@@ -18,6 +18,7 @@ use policy::approval::machine::Cidr;
 use super::addresses::{Addresses, Resolve, SystemResolver};
 use super::dial::{self, Destination, DialError};
 use super::tls_files::{Source, Texts, TlsFiles, TlsFilesError};
+use crate::http::account::Account;
 use crate::http::passed_body::PassedBody;
 
 /// The user that the server is to kubelets if no certificate is given.
@@ -163,13 +164,13 @@ impl Kubelets {
         Arc::clone(&self.stranger)
     }
 
-    /// Connects, sends a request, and waits for the head of the answer.
+    /// Connects on behalf of this account, sends a request, and waits for the head of the answer.
     ///
     /// # Errors
     /// See [`DialError`].
     pub(crate) async fn send(
         &self,
-        to: &Destination,
+        to: (&Destination, Account),
         request: Request<PassedBody>,
     ) -> Result<Response<Incoming>, DialError> {
         let line = dial::connect(&self.addresses, to, self.settings.timeout).await?;

@@ -82,7 +82,7 @@ async fn log(passing: Passing<'_>, errand: &Errand, pod: &str) -> Result<Answer,
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     headers.insert(USER_AGENT, AGENT);
     let request = request(&Method::GET, &errand.path_and_query, headers, PassedBody::empty())?;
-    let answer = passing.app.kubelets.send(&errand.to, request).await;
+    let answer = passing.app.kubelets.send((&errand.to, passing.opened.account), request).await;
     let answer = answer.map_err(|error| {
         let url = format!("https://{}{}", errand.to.authority(), errand.path_and_query);
         failed(&error, &errand.to, |why| Status::unknown(format!("Get {url:?}: {why}")))
@@ -149,7 +149,7 @@ async fn proxy(
     let Some(body) = body.take() else { return Err(Status::internal("the body was read already")) };
     let body = PassedBody::new(body, passing.app.limits.body_read);
     let request = request(&passing.head.method, &errand.path_and_query, headers, body)?;
-    let answer = passing.app.kubelets.send(&errand.to, request).await;
+    let answer = passing.app.kubelets.send((&errand.to, passing.opened.account), request).await;
     let answer = answer.map_err(|error| failed(&error, &errand.to, unreachable))?;
     if answer.status().is_informational() {
         return Err(unreachable(&format!("unexpected status {}", answer.status().as_u16())));
@@ -233,7 +233,7 @@ impl Passing<'_> {
             query => format!("/{query}"),
         };
         let request = request(&self.head.method, &path, headers, PassedBody::empty())?;
-        let answer = self.app.kubelets.send(&errand.to, request).await;
+        let answer = self.app.kubelets.send((&errand.to, self.opened.account), request).await;
         let mut answer = answer.map_err(|error| failed(&error, &errand.to, unreachable))?;
         let far = match upgrade::reply(&mut answer, protocol).await {
             Reply::Switched(far) => far,
