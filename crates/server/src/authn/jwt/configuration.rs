@@ -157,7 +157,7 @@ pub fn validate(entries: &[JwtEntry], settings: &IssuerSettings) -> Result<Vec<I
     if faults.0.is_empty() { Ok(issuers) } else { Err(faults.0) }
 }
 
-/// What may be there once.
+/// The values that must be unique among the issuers.
 struct Seen<'e> {
     urls: HashSet<&'e str>,
     discoveries: HashSet<&'e str>,
