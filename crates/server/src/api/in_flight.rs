@@ -4,8 +4,9 @@
 //! requests of somebody else. A request has a seat while it is worked on, not while its client sends the body or reads
 //! the response. Leases and statuses of nodes have seats of their own, so that no load makes nodes look dead.
 //!
-//! Watches and connections to kubelets are not counted, because they are long-running. Neither are health checks, which matter most under load, nor
-//! requests of group `system:masters`, so that an administrator can always reach an overloaded server.
+//! Watches and connections to kubelets are not counted, because they are long-running. Neither are health checks, which
+//! matter most under load, nor requests of group `system:masters`, so that an administrator can always reach an overloaded
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
