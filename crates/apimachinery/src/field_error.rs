@@ -150,6 +150,8 @@ pub enum FieldErrorReason {
     TooLong,
     /// The list has too many entries.
     TooMany,
+    /// The value has another type or format.
+    TypeInvalid,
 }
 
 impl FieldErrorReason {
@@ -165,6 +167,7 @@ impl FieldErrorReason {
             Self::Required => "FieldValueRequired",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
         }
     }
 }
@@ -191,6 +194,15 @@ impl FieldError {
         detail: impl Into<String>,
     ) -> Self {
         Self::new(FieldErrorReason::Invalid, field, bad_value, detail)
+    }
+
+    /// Creates an error: the value has another type or format.
+    pub fn type_invalid(
+        field: impl Into<String>,
+        bad_value: impl fmt::Display,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self::new(FieldErrorReason::TypeInvalid, field, bad_value, detail)
     }
 
     /// Creates an error: the field must be set.
@@ -246,7 +258,9 @@ impl FieldError {
             FieldErrorReason::Duplicate => format!("Duplicate value: {bad_value}"),
             FieldErrorReason::Forbidden => "Forbidden".to_owned(),
             FieldErrorReason::Internal => "Internal error".to_owned(),
-            FieldErrorReason::Invalid => format!("Invalid value: {bad_value}"),
+            FieldErrorReason::Invalid | FieldErrorReason::TypeInvalid => {
+                format!("Invalid value: {bad_value}")
+            }
             FieldErrorReason::NotFound => format!("Not found: {bad_value}"),
             FieldErrorReason::NotSupported => format!("Unsupported value: {bad_value}"),
             FieldErrorReason::Required => "Required value".to_owned(),
@@ -254,7 +268,7 @@ impl FieldError {
             FieldErrorReason::TooMany => format!("Too many: {bad_value}"),
         };
         match detail.as_str() {
-            "" if self.reason != FieldErrorReason::Invalid => what,
+            "" if !matches!(self.reason, FieldErrorReason::Invalid | FieldErrorReason::TypeInvalid) => what,
             detail => format!("{what}: {detail}"),
         }
     }

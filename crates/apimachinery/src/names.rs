@@ -14,6 +14,9 @@ pub const MAX_SUBDOMAIN: usize = 253;
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must \
     start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc')";
+const RFC_1035: &str = "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an \
+    alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for \
+    validation is '[a-z]([-a-z0-9]*[a-z0-9])?')";
 /// Without the bracket that ends it.
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or \
     '.', and must start and end with an alphanumeric character (e.g. 'example.com'";
@@ -102,6 +105,18 @@ pub fn label_errors(name: &str) -> Faults {
     }
     if !is_label(name) {
         errors.push(Cow::Borrowed(if is_subdomain(name) { "must not contain dots" } else { LABEL }));
+    }
+    errors
+}
+
+/// Validates a DNS label that begins with a letter.
+pub fn rfc1035_label_errors(name: &str) -> Faults {
+    let mut errors = Vec::new();
+    if name.len() > MAX_LABEL {
+        errors.push(too_long(MAX_LABEL));
+    }
+    if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        errors.push(Cow::Borrowed(RFC_1035));
     }
     errors
 }

@@ -62,7 +62,9 @@ impl EtcdSourceFlags {
             })?,
             None => EncryptionConfig::default(),
         };
-        Ok(Content::new(location, Kinds::built_in(), &encryption, event_ttl).await?)
+        // Custom objects are not read from files, and so their definitions are left alone as well.
+        let kinds = Kinds::built_in().only(|row| row.plural != "customresourcedefinitions");
+        Ok(Content::new(location, kinds, &encryption, event_ttl).await?)
     }
 }
 

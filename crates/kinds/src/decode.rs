@@ -21,7 +21,7 @@ use crate::Map;
 use crate::complete;
 use crate::json::{self, Json};
 use crate::scalar;
-use crate::schema::{Field, Presence, Shape, Type};
+use crate::schema::{Field, Presence, REST, Shape, Type};
 
 /// The maximum number of problems that are reported.
 const MAX_PROBLEMS: usize = 100;
@@ -246,6 +246,9 @@ impl Reader {
                 self.report(Problem::Duplicate, &key);
             }
             let (shape, is_pointer) = (field.shape, is_pointer(field));
+            if field.name == REST {
+                self.within(&key, |reader| reader.report_duplicates(&value));
+            }
             let old = object.remove(key.as_ref());
             let read = self.within(&key, |reader| reader.read(shape, value, old, is_pointer))?;
             if let Some(value) = read {
@@ -323,6 +326,30 @@ impl Reader {
 
     fn mismatch(&self, found: &str, wanted: &'static str) -> DecodeError {
         DecodeError::Type { path: self.path.clone(), found: found.to_owned(), wanted }
+    }
+
+    /// Reports the members that are there twice in a value that is kept as it is.
+    fn report_duplicates(&mut self, json: &Json<'_>) {
+        match json {
+            Json::Object(members) => {
+                let mut given = BTreeSet::new();
+                for (key, value) in members {
+                    if !given.insert(key.as_ref()) {
+                        self.report(Problem::Duplicate, key);
+                    }
+                    self.within(key, |reader| reader.report_duplicates(value));
+                }
+            }
+            Json::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    let length = self.path.len();
+                    self.path.push_str(&format!("[{index}]"));
+                    self.report_duplicates(item);
+                    self.path.truncate(length);
+                }
+            }
+            _ => {}
+        }
     }
 
     fn report(&mut self, problem: fn(String) -> Problem, key: &str) {

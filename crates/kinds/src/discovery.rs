@@ -1,15 +1,16 @@
 //! Discovery: the groups, versions and resources that are served (AP-100 to AP-105). All of it follows from the table of
 //! kinds and from that of the reviews.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
+use crate::custom::version::rank;
 use crate::kinds::Kinds;
-use crate::resource::{CREATE_VERBS, Resource, Subresource};
+use crate::resource::{CREATE_VERBS, Names, Resource, Subresource};
+use crate::resources::definitions::DEFINITIONS;
 
 /// The media type of the aggregated documents in requests.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -30,6 +31,7 @@ const ORDER: &[&str] = &[
     "rbac.authorization.k8s.io",
     "storage.k8s.io",
     "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
     "scheduling.k8s.io",
     "coordination.k8s.io",
     "node.k8s.io",
@@ -114,10 +116,14 @@ struct Entry {
     kind: &'static str,
     is_namespaced: bool,
     verbs: &'static [&'static str],
-    short_names: &'static [&'static str],
-    categories: &'static [&'static str],
+    /// The kind in lower case, unless a definition says another (AP-102).
+    singular: String,
+    short_names: Vec<String>,
+    categories: Vec<String>,
     storage_hash: Option<String>,
     subresources: &'static [Subresource],
+    /// Whether the subresources are listed as they stand here.
+    is_custom: bool,
 }
 
 impl Discovery {
@@ -197,17 +203,6 @@ impl Discovery {
     }
 }
 
-/// Clients should try stable versions first, then betas, then alphas, and of each the newest first.
-fn rank(version: &str) -> (u8, Reverse<u32>) {
-    let maturity = match version {
-        alpha if alpha.contains("alpha") => 2,
-        beta if beta.contains("beta") => 1,
-        _ => 0,
-    };
-    let number = version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).next();
-    (maturity, Reverse(number.and_then(|number| number.parse().ok()).unwrap_or_default()))
-}
-
 fn set(document: &mut Value, name: &str, value: Value) {
     if let Some(members) = document.as_object_mut() {
         members.insert(name.to_owned(), value);
@@ -257,7 +252,10 @@ impl Version {
                 resources.push((name, document));
             }
         }
-        resources.sort_by(|(a, _), (b, _)| a.cmp(b));
+        // Those of custom kinds are listed kind by kind, each with its status before its scale.
+        if !self.entries.iter().any(|entry| entry.is_custom) {
+            resources.sort_by(|(a, _), (b, _)| a.cmp(b));
+        }
         json!({
             "kind": "APIResourceList",
             "apiVersion": "v1",
@@ -277,18 +275,32 @@ impl Entry {
         // AP-105: of the version that is stored, whichever is read.
         let storage = || {
             let stored = resource.storage();
-            let hash = sha256(format!("{}/{}/{}", stored.group, stored.version, stored.kind).as_bytes());
+            // Kubernetes stores definitions in an older version.
+            let version = if *stored == DEFINITIONS { "v1beta1" } else { stored.version };
+            let hash = sha256(format!("{}/{version}/{}", stored.group, stored.kind).as_bytes());
             hash.first_chunk::<8>().map(|start| BASE64.encode(start))
         };
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let names = resource.custom.map_or_else(
+            || Names {
+                singular: resource.kind.to_ascii_lowercase(),
+                short_names: owned(resource.short_names),
+                categories: owned(resource.categories),
+                ..Names::default()
+            },
+            |custom| custom.names(),
+        );
         Self {
             name: resource.plural,
             kind: resource.kind,
             is_namespaced: resource.is_namespaced,
             verbs: resource.verbs,
-            short_names: resource.short_names,
-            categories: resource.categories,
+            singular: names.singular,
+            short_names: names.short_names,
+            categories: names.categories,
             storage_hash: resource.action.is_none().then(storage).flatten(),
-            subresources: resource.subresources,
+            subresources: resource.subresources(),
+            is_custom: resource.custom.is_some(),
         }
     }
 
@@ -298,22 +310,19 @@ impl Entry {
             kind: resource.kind,
             is_namespaced: resource.is_namespaced,
             verbs: CREATE_VERBS,
-            short_names: &[],
-            categories: &[],
+            singular: resource.kind.to_ascii_lowercase(),
+            short_names: Vec::new(),
+            categories: Vec::new(),
             storage_hash: None,
             subresources: &[],
+            is_custom: false,
         }
-    }
-
-    /// The kind in lower case (AP-102).
-    fn singular(&self) -> String {
-        self.kind.to_ascii_lowercase()
     }
 
     fn describe(&self) -> Value {
         let mut document = json!({
             "name": self.name,
-            "singularName": self.singular(),
+            "singularName": self.singular,
             "namespaced": self.is_namespaced,
             "kind": self.kind,
             "verbs": self.verbs,
@@ -353,7 +362,7 @@ impl Entry {
             "resource": self.name,
             "responseKind": kind(version.group, version.name, self.kind),
             "scope": if self.is_namespaced { "Namespaced" } else { "Cluster" },
-            "singularResource": self.singular(),
+            "singularResource": self.singular,
             "verbs": self.verbs,
         });
         if !self.short_names.is_empty() {
@@ -363,7 +372,9 @@ impl Entry {
             set(&mut document, "categories", json!(self.categories));
         }
         let mut below: Vec<&Subresource> = self.subresources.iter().collect();
-        below.sort_by_key(|below| below.name);
+        if !self.is_custom {
+            below.sort_by_key(|below| below.name);
+        }
         let below: Vec<Value> = below
             .into_iter()
             .map(|below| {

@@ -1,13 +1,17 @@
-//! The kinds that a server has: a table of rows, which it is given when it starts.
+//! The kinds that a server has: a table of rows, which it is given when it starts, and custom kinds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::custom::CustomKinds;
 use crate::resource::Resource;
 use crate::resources::{self, autoscalers, pods, rbac};
 
-/// The table of kinds, each in every version that is served. Rows live as long as the program.
+/// The table of kinds, each in every version that is served. Rows live as long as the program. Copies of a table share
+/// their custom kinds, which come and go while the server runs.
 #[derive(Clone, Debug)]
 pub struct Kinds {
+    custom: Arc<CustomKinds>,
     rows: Vec<&'static Resource>,
     /// The rows by plural name, which differs most, version and group.
     by_path: BTreeMap<(&'static str, &'static str, &'static str), &'static Resource>,
@@ -22,7 +26,7 @@ impl Default for Kinds {
 impl Kinds {
     /// A table of these rows. Of two rows for the same path the first counts.
     pub fn of(rows: impl IntoIterator<Item = &'static Resource>) -> Self {
-        let mut kinds = Self { rows: Vec::new(), by_path: BTreeMap::new() };
+        let mut kinds = Self { custom: Arc::default(), rows: Vec::new(), by_path: BTreeMap::new() };
         for row in rows {
             kinds.by_path.entry((row.plural, row.version, row.group)).or_insert_with(|| {
                 kinds.rows.push(row);
@@ -41,28 +45,51 @@ impl Kinds {
     /// The same table with one row more.
     #[must_use]
     pub fn with(self, row: &'static Resource) -> Self {
-        Self::of(self.rows.into_iter().chain([row]))
+        Self { custom: self.custom, ..Self::of(self.rows.into_iter().chain([row])) }
     }
 
-    /// Those of the rows for which this holds.
+    /// Those of the rows for which this holds, and all custom kinds.
     #[must_use]
     pub fn only(&self, holds: impl Fn(&Resource) -> bool) -> Self {
-        Self::of(self.rows().filter(|row| holds(row)))
+        let rows = self.built_in_rows().filter(|row| holds(row));
+        Self { custom: Arc::clone(&self.custom), ..Self::of(rows) }
     }
 
-    /// All rows.
+    /// All rows, those of custom kinds as there are now.
     pub fn rows(&self) -> impl Iterator<Item = &'static Resource> {
+        self.built_in_rows().filter(|row| !self.is_replaced(row)).chain(self.custom.rows())
+    }
+
+    /// Whether a definition describes the kind better than the row that the table was given: Machines are a part of other
+    /// projects, and known here for the approver.
+    fn is_replaced(&self, row: &Resource) -> bool {
+        row.kind == "Machine" && self.custom.defines(row)
+    }
+
+    /// The rows that the table was given.
+    pub fn built_in_rows(&self) -> impl Iterator<Item = &'static Resource> {
         self.rows.iter().copied()
+    }
+
+    /// The custom kinds.
+    pub fn custom(&self) -> &Arc<CustomKinds> {
+        &self.custom
     }
 
     /// The kinds that are stored, each in its stored version alone.
     pub fn stored(&self) -> impl Iterator<Item = &'static Resource> {
-        self.rows().filter(|row| row.action.is_none() && row.version_of.is_none())
+        self.built_in_stored().filter(|row| !self.is_replaced(row)).chain(self.custom.stored())
+    }
+
+    /// The kinds that the table was given and that are stored, each in its stored version alone.
+    pub fn built_in_stored(&self) -> impl Iterator<Item = &'static Resource> {
+        self.built_in_rows().filter(|row| row.action.is_none() && row.version_of.is_none())
     }
 
     /// The row that a path names.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        self.by_path.get(&(plural, version, group)).copied()
+        let built_in = self.by_path.get(&(plural, version, group)).copied();
+        built_in.filter(|row| !self.is_replaced(row)).or_else(|| self.custom.find(group, version, plural))
     }
 
     /// The row of a document of this `apiVersion` and kind.

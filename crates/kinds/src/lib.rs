@@ -7,6 +7,7 @@
 
 pub mod apply;
 mod complete;
+pub mod custom;
 pub mod decode;
 pub mod discovery;
 mod fields;

@@ -13,6 +13,9 @@ use portcullis_kinds::schema::{self, Field, Merge, REST, Shape, Type};
 use portcullis_testkit::recorded;
 use serde_json::Value;
 
+/// The package of definitions of custom kinds, which are read and written as JSON only.
+const NO_PROTOBUF: &str = "apiextensions.k8s.io/v1";
+
 /// Packages and the names that the recorded list of fields has for them.
 const PACKAGES: &[(&str, &str)] = &[
     ("authentication/v1", "authentication.k8s.io/v1"),
@@ -49,14 +52,15 @@ fn listed() -> BTreeMap<(&'static str, &'static str), Vec<(&'static str, u32)>> 
 /// Every type that a kind reaches, by package and name.
 ///
 /// # Panics
-/// When a type lies within itself: readers rely on an end.
+/// When a type lies within itself: readers rely on an end. Only the schemas of custom kinds do so.
 fn types() -> BTreeMap<(&'static str, &'static str), &'static Type> {
     fn walk(
         ty: &'static Type,
         above: &mut Vec<&'static str>,
         found: &mut BTreeMap<(&'static str, &'static str), &'static Type>,
     ) {
-        assert!(!above.contains(&ty.name), "{} lies within itself", ty.name);
+        let is_within_itself = above.contains(&ty.name);
+        assert!(!is_within_itself || ty.name == "JSONSchemaProps", "{} lies within itself", ty.name);
         if found.insert((ty.package, ty.name), ty).is_some() {
             return;
         }
@@ -173,7 +177,7 @@ fn numbers_of_the_other_groups_are_those_of_kubernetes() {
     for (package, name) in types.keys() {
         let is_listed = listed.contains_key(&(*package, *name));
         assert!(
-            known(package) || is_listed || name.starts_with("Machine"),
+            known(package) || is_listed || name.starts_with("Machine") || *package == NO_PROTOBUF,
             "{package} {name} is compared with nothing"
         );
     }

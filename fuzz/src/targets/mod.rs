@@ -8,6 +8,7 @@ mod authorization;
 mod bootstrap;
 mod certificates;
 mod credentials;
+mod custom_kinds;
 mod delegated;
 mod encryption;
 mod etcd;
@@ -39,6 +40,7 @@ pub(crate) struct Target {
 pub(crate) const TARGETS: &[Target] = &[
     Target { name: "json", dictionary: objects::JSON, run: objects::json },
     Target { name: "object-json", dictionary: kinds::OBJECT_JSON, run: kinds::object_json },
+    Target { name: "custom-kind", dictionary: custom_kinds::CUSTOM, run: custom_kinds::custom_kind },
     Target { name: "object-rules", dictionary: object_rules::OBJECT, run: object_rules::object_rules },
     Target { name: "patch", dictionary: patches::PATCH, run: patches::patch },
     Target { name: "patch-of-large-object", dictionary: patches::PATCH, run: patches::patch_of_large_object },

@@ -13,7 +13,7 @@ use crate::fields::Members;
 use crate::resource::Resource;
 
 pub use selection::{FieldSelector, UnknownField, labels_match};
-pub use validation::{validate, validate_update, with_metadata};
+pub use validation::{validate, validate_embedded, validate_update, with_metadata};
 
 /// The maximum length of the prefix of a generated name, in bytes.
 const MAX_GENERATED_PREFIX: usize = 58;

@@ -1,9 +1,13 @@
 //! Matches objects against label and field selectors (AP-73 to AP-76).
 
+use std::borrow::Cow;
+
 use portcullis_apimachinery::selector::{FieldOperator, FieldRequirement, LabelOperator, LabelRequirement};
+use serde_json::Value;
 
 use super::{name, namespace};
 use crate::Map;
+use crate::custom::FieldPath;
 use crate::fields::Members;
 use crate::resource::{Resource, Selectable};
 
@@ -48,11 +52,12 @@ struct Term {
     value: Box<str>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Field {
     Name,
     Namespace,
     OfKind(Selectable),
+    OfCustom(FieldPath),
 }
 
 /// An error: the kind does not support a field of the selector (AP-74). A bad request.
@@ -62,10 +67,10 @@ pub struct UnknownField {
     /// The field.
     pub field: String,
     /// The supported fields.
-    pub known: Vec<&'static str>,
+    pub known: Vec<String>,
 }
 
-fn quoted(names: &[&str]) -> String {
+fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ")
 }
 
@@ -93,10 +98,11 @@ impl FieldSelector {
     /// Returns whether an object's fields match (AP-76).
     pub fn matches(&self, object: &Map) -> bool {
         self.terms.iter().all(|term| {
-            let is_equal = match term.field {
+            let is_equal = match &term.field {
                 Field::Name => name(object) == &*term.value,
                 Field::Namespace => namespace(object) == &*term.value,
                 Field::OfKind(field) => (field.value)(object) == *term.value,
+                Field::OfCustom(path) => custom_text(path.value(object)) == *term.value,
             };
             is_equal == (term.operator == FieldOperator::Equals)
         })
@@ -117,8 +123,8 @@ impl FieldSelector {
         self.exact(|field| matches!(field, Field::OfKind(field) if field.name == name))
     }
 
-    fn exact(&self, is_wanted: impl Fn(Field) -> bool) -> Option<&str> {
-        let is_exact = |term: &&Term| term.operator == FieldOperator::Equals && is_wanted(term.field);
+    fn exact(&self, is_wanted: impl Fn(&Field) -> bool) -> Option<&str> {
+        let is_exact = |term: &&Term| term.operator == FieldOperator::Equals && is_wanted(&term.field);
         self.terms.iter().find(is_exact).map(|term| &*term.value)
     }
 }
@@ -128,13 +134,31 @@ impl Field {
         match name {
             "metadata.name" => Some(Self::Name),
             "metadata.namespace" => resource.selects_namespace.then_some(Self::Namespace),
-            name => resource.selectable.iter().find(|field| field.name == name).copied().map(Self::OfKind),
+            name => match resource.custom {
+                Some(custom) => {
+                    custom.selectable().into_iter().find(|path| path.name() == name).map(Self::OfCustom)
+                }
+                None => {
+                    resource.selectable.iter().find(|field| field.name == name).copied().map(Self::OfKind)
+                }
+            },
         }
     }
 
-    fn known(resource: &Resource) -> Vec<&'static str> {
+    fn known(resource: &Resource) -> Vec<String> {
         let namespace = resource.selects_namespace.then_some("metadata.namespace");
         let of_kind = resource.selectable.iter().map(|field| field.name);
-        ["metadata.name"].into_iter().chain(namespace).chain(of_kind).collect()
+        let built_in = ["metadata.name"].into_iter().chain(namespace).chain(of_kind).map(str::to_owned);
+        let custom = resource.custom.map(|custom| custom.selectable()).unwrap_or_default();
+        built_in.chain(custom.iter().map(FieldPath::name)).collect()
+    }
+}
+
+/// A value as a selector has it; empty if it is not set.
+fn custom_text(value: Option<&Value>) -> Cow<'_, str> {
+    match value {
+        None | Some(Value::Null) => Cow::Borrowed(""),
+        Some(Value::String(text)) => Cow::Borrowed(text),
+        Some(other) => Cow::Owned(other.to_string()),
     }
 }

@@ -64,6 +64,19 @@ pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: 
     errors
 }
 
+/// Adds everything wrong with the metadata of an object within another one, at this path. It needs no name.
+pub fn validate_embedded(metadata: &Map, path: &str, errors: &mut Errors) {
+    let mut metadata = metadata.clone();
+    metadata.default_text("name", "unnamed");
+    let is_namespaced = !metadata.text("namespace").is_empty();
+    let object = Map::from_iter([("metadata".to_owned(), Value::Object(metadata))]);
+    let mut found = Errors::new();
+    let resource = Resource { is_namespaced, ..Resource::USUAL };
+    check(&object, &resource, NameRule::PathSegment, false, &mut found);
+    found.iter_mut().for_each(|error| error.field.insert_str(0, &format!("{path}.")));
+    errors.extend(found);
+}
+
 fn check(object: &Map, resource: &Resource, names: NameRule, knows_finalizers: bool, errors: &mut Errors) {
     let prefix = text(object, "generateName");
     if !prefix.is_empty() {

@@ -3,6 +3,7 @@
 //!
 //! They contain what clients need: descriptions, defaults and formats are omitted.
 
+mod operations;
 mod paths;
 mod schemas;
 
@@ -20,8 +21,8 @@ use paths::root;
 /// The OpenAPI documents of a server.
 #[derive(Clone, Debug)]
 pub struct Documents {
-    /// The document of `/openapi/v3`.
-    index: String,
+    /// The URLs of the documents, as the document of `/openapi/v3` has them.
+    paths: Map,
     /// The documents, by their path after `/openapi/v3/`.
     documents: BTreeMap<String, String>,
 }
@@ -30,7 +31,7 @@ impl Documents {
     /// Generates the documents for the kinds of a server.
     pub fn of(kinds: &Kinds) -> Self {
         let mut groups: BTreeMap<String, Vec<&Resource>> = BTreeMap::new();
-        for resource in kinds.rows().filter(|row| row.action.is_none()) {
+        for resource in kinds.built_in_rows().filter(|row| row.action.is_none()) {
             groups.entry(root(resource)).or_default().push(resource);
         }
         for review in current_reviews() {
@@ -47,14 +48,19 @@ impl Documents {
             let url = format!("/openapi/v3/{root}?hash={:016X}", hash(document.as_bytes()));
             (root.clone(), json!({"serverRelativeURL": url}))
         };
-        let paths: Map = documents.iter().map(entry).collect();
-        Self { index: json!({"paths": paths}).to_string(), documents }
+        let paths = documents.iter().map(entry).collect();
+        Self { paths, documents }
     }
 
     /// The document of `/openapi/v3`, in JSON, with the URLs of the others. The hash in a URL changes with the
-    /// document.
-    pub fn index(&self) -> &str {
-        &self.index
+    /// document. `custom` are the documents of custom kinds, each with a text that changes with it.
+    pub fn index(&self, custom: impl IntoIterator<Item = (String, String)>) -> String {
+        let mut paths = self.paths.clone();
+        for (root, state) in custom {
+            let url = format!("/openapi/v3/{root}?hash={:016X}", hash(state.as_bytes()));
+            paths.insert(root, json!({"serverRelativeURL": url}));
+        }
+        json!({"paths": paths}).to_string()
     }
 
     /// The document of a group and version, in JSON. `root` is the path after `/openapi/v3/`: `api/v1` or
@@ -62,6 +68,19 @@ impl Documents {
     pub fn document(&self, root: &str) -> Option<&str> {
         self.documents.get(root).map(String::as_str)
     }
+}
+
+/// The document of a group and version of custom kinds, in JSON: each kind with its schema, as its definition has it.
+pub fn of_custom(kinds: Vec<(&'static Resource, Map)>) -> String {
+    let mut schemas = schemas::Schemas::default();
+    let resources: Vec<&Resource> = kinds.iter().map(|(resource, _)| *resource).collect();
+    schemas.custom = kinds.into_iter().map(|(resource, schema)| (resource.kind, schema)).collect();
+    let mut paths = Map::new();
+    for resource in resources {
+        paths::add(resource, &mut schemas, &mut paths);
+        operations::name(resource, &mut paths);
+    }
+    whole(paths, schemas).to_string()
 }
 
 fn document(root: &str, resources: &[&Resource]) -> Value {
@@ -75,6 +94,10 @@ fn document(root: &str, resources: &[&Resource]) -> Value {
     {
         paths::add_review(review, &mut schemas, &mut paths);
     }
+    whole(paths, schemas)
+}
+
+fn whole(paths: Map, schemas: schemas::Schemas) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},

@@ -72,7 +72,7 @@ pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
         ("delete".to_owned(), operation("delete", kind, DELETE, Some(&options), deleted)),
     ]);
     paths.insert(item.clone(), with_parameters(operations, resource, true));
-    for subresource in resource.subresources {
+    for subresource in resource.subresources() {
         let operations = below(resource, subresource, schemas);
         paths.insert(format!("{item}/{}", subresource.name), with_parameters(operations, resource, true));
     }
@@ -98,12 +98,13 @@ fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) 
     let version = subresource.version.unwrap_or(resource.version);
     let kind = (group, version, subresource.kind);
     let api_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let found = if (group, subresource.kind) == (resource.group, resource.kind) {
-        Some(resource.schema)
-    } else {
-        schema::find(&api_version, subresource.kind)
+    let document = match (group, subresource.kind) == (resource.group, resource.kind) {
+        true => schemas.of_kind(resource),
+        false => match schema::find(&api_version, subresource.kind) {
+            Some(ty) => schemas.of(ty),
+            None => json!({"type": "string"}),
+        },
     };
-    let document = found.map_or_else(|| json!({"type": "string"}), |ty| schemas.of(ty));
     let operation = |verb: &&str| {
         Some(match *verb {
             "get" => ("get".to_owned(), operation("get", kind, &[], None, &document)),

@@ -1,5 +1,7 @@
 //! The OpenAPI schemas of types.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::Map;
@@ -20,6 +22,8 @@ const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 pub(super) struct Schemas {
     /// By their names: `io.k8s.api.core.v1.Pod`.
     pub(super) found: Map,
+    /// The schemas of custom kinds, as their definitions have them, by kind.
+    pub(super) custom: BTreeMap<&'static str, Map>,
 }
 
 impl Schemas {
@@ -37,6 +41,9 @@ impl Schemas {
 
     /// A reference to the schema of the objects of a kind.
     pub(super) fn of_kind(&mut self, resource: &Resource) -> Value {
+        if resource.custom.is_some() {
+            return self.of_custom(resource);
+        }
         let reference = self.of(resource.schema);
         if let Some(Value::Object(schema)) = self.found.get_mut(&name(resource.schema)) {
             let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
@@ -47,10 +54,12 @@ impl Schemas {
 
     /// A reference to the schema of the list of a kind.
     pub(super) fn list_of(&mut self, resource: &Resource) -> Value {
-        let name = format!("{}List", name(resource.schema));
-        let items = self.of(resource.schema);
+        let (name, items) = match resource.custom {
+            Some(_) => (format!("{}List", custom_name(resource)), self.of_custom(resource)),
+            None => (format!("{}List", name(resource.schema)), self.of(resource.schema)),
+        };
         let metadata = self.of(&meta::LIST_META);
-        let kind = format!("{}List", resource.kind);
+        let kind = resource.list_kind();
         let schema = json!({
             "type": "object",
             "required": ["items"],
@@ -64,6 +73,24 @@ impl Schemas {
                 [{"group": resource.group, "version": resource.version, "kind": kind}],
         });
         self.found.insert(name.clone(), schema);
+        reference(&name)
+    }
+
+    /// A reference to the schema of the objects of a custom kind.
+    fn of_custom(&mut self, resource: &Resource) -> Value {
+        let name = custom_name(resource);
+        if let Some(mut schema) = self.custom.remove(resource.kind) {
+            let metadata = self.of(&meta::OBJECT_META);
+            let properties = schema.entry("properties").or_insert_with(|| json!({}));
+            if let Some(properties) = properties.as_object_mut() {
+                properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
+                properties.insert("kind".to_owned(), json!({"type": "string"}));
+                properties.insert("metadata".to_owned(), metadata);
+            }
+            let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
+            schema.insert(KINDS.to_owned(), json!([kind]));
+            self.found.insert(name.clone(), schema.into());
+        }
         reference(&name)
     }
 
@@ -202,6 +229,12 @@ fn is_required(field: &Field) -> bool {
             | Shape::Text
     );
     field.presence == Presence::Always && is_plain
+}
+
+/// The name of a custom kind: `com.example.stable.v1.CronTab`.
+fn custom_name(resource: &Resource) -> String {
+    let group = resource.group.rsplit('.').collect::<Vec<_>>().join(".");
+    format!("{group}.{}.{}", resource.version, resource.kind)
 }
 
 /// The name of a type: `io.k8s.api.core.v1.Pod`, `io.openshift.machine.v1beta1.Machine`.

@@ -1,6 +1,7 @@
 //! One row of the table of kinds: everything that a server must know of a kind. Rows only describe: they read no clock,
 //! no store and no file. What a request adds to the object is in `strategy`.
 
+mod custom;
 mod strategy;
 
 use std::borrow::Cow;
@@ -13,6 +14,7 @@ use crate::Map;
 use crate::schema::Type;
 use crate::table::{Column, Row};
 
+pub use custom::{CustomStrategy, Names};
 pub use strategy::{
     Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Keeps, Need, OnRequest, Refusal,
     Requester, Update, ValidateRequest,
@@ -114,6 +116,17 @@ pub struct Resource {
     pub columns: &'static [Column],
     /// The row of an object, at a time in seconds since 1970 (AP-92).
     pub row: fn(&Map, i64) -> Row,
+    /// What the definition of a custom kind says, in addition to the fields here.
+    pub custom: Option<&'static dyn Custom>,
+}
+
+/// A version of a custom kind, with its rows.
+pub trait Custom: CustomStrategy {
+    /// The row of the version in which objects are stored; that of this version once the definition is gone.
+    fn storage(&self) -> &'static Resource;
+
+    /// The subresources.
+    fn subresources(&self) -> &'static [Subresource];
 }
 
 /// A field that field selectors support.
@@ -194,6 +207,32 @@ pub struct Part {
     pub show: fn(&Map) -> Map,
     /// Writes a document back into its object, unless something is wrong with the document.
     pub put: fn(&mut Map, &Map) -> Result<(), FieldErrors>,
+    /// The custom kind that says both instead.
+    pub custom: Option<&'static dyn CustomStrategy>,
+}
+
+impl Part {
+    /// The document of an object.
+    ///
+    /// # Errors
+    /// The object has no such document.
+    pub fn document(&self, object: &Map) -> Result<Map, String> {
+        match self.custom {
+            Some(custom) => custom.scale(object),
+            None => Ok((self.show)(object)),
+        }
+    }
+
+    /// Writes a document back into its object.
+    ///
+    /// # Errors
+    /// Something is wrong with the document.
+    pub fn write(&self, object: &mut Map, document: &Map) -> Result<(), FieldErrors> {
+        match self.custom {
+            Some(custom) => custom.set_scale(object, document),
+            None => (self.put)(object, document),
+        }
+    }
 }
 
 /// The action of a request.
@@ -318,6 +357,7 @@ impl Resource {
         removed_with: &[],
         columns: &[],
         row: |_, _| Row::default(),
+        custom: None,
     };
 
     /// `v1` or `rbac.authorization.k8s.io/v1`.
@@ -335,7 +375,39 @@ impl Resource {
 
     /// The row in whose form objects are stored.
     pub fn storage(&'static self) -> &'static Self {
-        self.stored_as.map_or(self.current(), |conversion| conversion.row)
+        match self.custom {
+            Some(custom) => custom.storage(),
+            None => self.stored_as.map_or(self.current(), |conversion| conversion.row),
+        }
+    }
+
+    /// The subresources.
+    pub fn subresources(&self) -> &'static [Subresource] {
+        self.custom.map_or(self.subresources, |custom| custom.subresources())
+    }
+
+    /// The kind of lists: `PodList`.
+    pub fn list_kind(&self) -> String {
+        match self.custom {
+            Some(custom) => custom.names().list_kind,
+            None => format!("{}List", self.kind),
+        }
+    }
+
+    /// Drops the fields that a client cannot set at creation, and sets the initial status.
+    pub fn prepare_new(&self, object: &mut Map) {
+        (self.prepare_create)(object);
+        if let Some(custom) = self.custom {
+            custom.prepare_create(object);
+        }
+    }
+
+    /// Everything wrong with a new object, without its metadata.
+    pub fn validate_new(&self, object: &Map) -> FieldErrors {
+        match self.custom {
+            Some(custom) => custom.validate(object, None, false),
+            None => (self.validate_create)(object),
+        }
     }
 
     /// The behavior of requests to an object, a collection, or a subresource.
@@ -349,6 +421,7 @@ impl Resource {
                 is_status: true,
                 keeps: Keeps::Except(self.status_resets),
                 adds: None,
+                custom: self.strategy(),
             }),
             Some(Behaviour::Object(update)) => Endpoint::Object(*update),
             Some(Behaviour::Part(part)) => Endpoint::Part(part),
@@ -363,9 +436,15 @@ impl Resource {
             prepare: self.prepare_update,
             validate: self.validate_update,
             on_request: self.on_update,
+            custom: self.strategy(),
             keeps: Keeps::Except(self.resets),
             ..Update::NOTHING
         }
+    }
+
+    /// What the definition of a custom kind says about requests.
+    fn strategy(&self) -> Option<&'static dyn CustomStrategy> {
+        self.custom.map(|custom| custom as &dyn CustomStrategy)
     }
 
     /// The names by which a row is known.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use portcullis_apimachinery::field_error::FieldErrors;
 
+use super::custom::CustomStrategy;
 use crate::Map;
 use crate::resources::core::services::ServiceRanges;
 
@@ -25,6 +26,8 @@ pub struct Context<'a> {
     pub certificates: &'a dyn Certificates,
     /// What is wrong with those of [`OnRequest::expressions`] that cannot be compiled, by expression.
     pub expression_faults: &'a BTreeMap<String, String>,
+    /// Everything wrong with a definition of a custom kind, with [`ExpressionsAbout::Definitions`].
+    pub definition_errors: &'a FieldErrors,
 }
 
 /// The user who makes the request.
@@ -66,6 +69,8 @@ pub type ValidateRequest = fn(&Map, Option<&Map>, &Context<'_>) -> FieldErrors;
 /// What CEL expressions are about, which decides about their variables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpressionsAbout {
+    /// Custom objects: the definition is validated as a whole.
+    Definitions,
     /// Devices: the variable `device`.
     Devices,
     /// Writes: the variables `request`, `object` and `oldObject` of match conditions of admission webhooks.
@@ -122,6 +127,8 @@ pub struct Update {
     pub keeps: Keeps,
     /// The field, in its part of the object, that objects cannot be created with and get here.
     pub adds: Option<(&'static str, &'static str)>,
+    /// The custom kind that says the first two instead.
+    pub custom: Option<&'static dyn CustomStrategy>,
 }
 
 impl Update {
@@ -133,7 +140,24 @@ impl Update {
         is_status: false,
         keeps: Keeps::ALL,
         adds: None,
+        custom: None,
     };
+
+    /// Keeps of the old object what cannot be changed here.
+    pub fn prepare(&self, object: &mut Map, old: &Map) {
+        match self.custom {
+            Some(custom) => custom.prepare_update(object, old, self.is_status),
+            None => (self.prepare)(object, old),
+        }
+    }
+
+    /// Everything wrong with the update, apart from the metadata.
+    pub fn validate(&self, object: &Map, old: &Map) -> FieldErrors {
+        match self.custom {
+            Some(custom) => custom.validate(object, Some(old), self.is_status),
+            None => (self.validate)(object, old),
+        }
+    }
 }
 
 /// The fields that an endpoint takes from a client. It resets all others to what they were, so nobody owns them through

@@ -7,6 +7,7 @@ pub mod autoscalers;
 mod cells;
 pub mod certificates;
 pub mod core;
+pub mod definitions;
 pub mod disruption_budgets;
 pub mod dra;
 pub mod endpoint_slices;
@@ -56,6 +57,7 @@ pub static ALL: &[&Resource] = &[
     &admission_registration::VALIDATING_ADMISSION_POLICIES,
     &admission_registration::VALIDATING_ADMISSION_POLICY_BINDINGS,
     &admission_registration::VALIDATING_WEBHOOK_CONFIGURATIONS,
+    &definitions::DEFINITIONS,
     &api_services::API_SERVICES,
     &workloads::CONTROLLER_REVISIONS,
     &workloads::DAEMON_SETS,

@@ -3,7 +3,7 @@
 use super::core::{claim, node, persistent_volume, pod, quota, replication, service, small};
 use super::resource::{claim as device_claim, slice};
 use super::{
-    Type, admission_registration, api_registration, apps, authentication, authorization,
+    Type, admission_registration, api_registration, apiextensions, apps, authentication, authorization,
     authorization_v1beta1, autoscaling, batch, certificates, certificates_v1beta1, coordination, discovery,
     events, flow_control, machine, meta, networking, node as node_group, policy, rbac, rbac_old, scheduling,
     storage,
@@ -54,6 +54,7 @@ static KINDS: &[&Type] = &[
     &admission_registration::VALIDATING_ADMISSION_POLICY,
     &admission_registration::VALIDATING_ADMISSION_POLICY_BINDING,
     &admission_registration::VALIDATING_WEBHOOK_CONFIGURATION,
+    &apiextensions::CUSTOM_RESOURCE_DEFINITION,
     &api_registration::API_SERVICE,
     &apps::CONTROLLER_REVISION,
     &apps::DAEMON_SET,

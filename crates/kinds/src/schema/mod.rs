@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 pub mod admission_registration;
 pub mod api_registration;
+pub mod apiextensions;
 pub mod apps;
 pub mod authentication;
 pub mod authorization;
@@ -21,6 +22,7 @@ pub mod certificates;
 pub mod certificates_v1beta1;
 pub mod coordination;
 pub mod core;
+pub mod custom;
 pub mod discovery;
 pub mod events;
 pub mod flow_control;

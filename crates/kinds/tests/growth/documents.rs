@@ -72,6 +72,14 @@ fn places(
     types.pop();
 }
 
+/// Whether a field holds the type that it is a field of. Only the way to the place is followed there.
+fn is_within(ty: &Type, mut shape: Shape) -> bool {
+    while let Shape::List(inner) | Shape::Map(inner) = shape {
+        shape = *inner;
+    }
+    matches!(shape, Shape::Object(inner) if inner.name == ty.name)
+}
+
 /// Makes the documents of a kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Maker {
@@ -99,7 +107,7 @@ impl Maker {
         for field in ty.fields.iter().filter(|field| field.name != "*") {
             let on_way = place.filter(|place| place.first() == Some(&field.name)).map(|place| &place[1..]);
             let is_large = depth > DEPTH || (depth > 3 && matches!(field.shape, Shape::Object(_)));
-            if is_large && on_way.is_none() {
+            if (is_large || is_within(ty, field.shape)) && on_way.is_none() {
                 continue;
             }
             let is_beside = place.map_or(self.is_wide && depth <= 2 && index == 0, |place| place.len() <= 1);

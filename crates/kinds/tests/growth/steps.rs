@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::LazyLock;
 
+use portcullis_apimachinery::field_error::FieldErrors;
 use portcullis_kinds::patch::{self, PatchKind};
 use portcullis_kinds::resource::{Behaviour, Certificates, Context, OnRequest, Requester, Resource};
 use portcullis_kinds::resources::core::services::ServiceRanges;
@@ -105,6 +106,7 @@ impl Prepared {
             ranges: &RANGES,
             certificates: &AnyCertificate,
             expression_faults: &FAULTS,
+            definition_errors: &FieldErrors::new(),
         };
         let mut object = self.turned.clone();
         let _ = black_box((hooks.complete)(&mut object, old, &context));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use kinds::Kinds;
 use kinds::resources::core::services::ServiceRanges;
 use policy::request_info::RequestInfo;
@@ -40,7 +41,8 @@ pub struct App {
     pub(super) backend: Arc<Backend>,
     pub(super) checks: Vec<Check>,
     pub(super) connections: Arc<Connections>,
-    pub(super) documents: Documents,
+    documents: ArcSwap<Documents>,
+    kinds: Kinds,
     pub(super) event_quota: EventQuota,
     pub(super) filter_lists: FilterLists,
     /// The bytes that are held for each caller.
@@ -107,6 +109,7 @@ impl App {
         checks.extend(config.checks);
         checks.push(Check::shutdown(Arc::clone(&is_shutting_down)));
         let webhooks = Webhooks::new(config.metrics.admission_webhooks.clone());
+        let documents = Documents::new(&config.kinds, config.runtime);
         let limits = (config.limits.read_only_in_flight, config.limits.mutating_in_flight);
         Self {
             admission: config.admission,
@@ -116,7 +119,8 @@ impl App {
             backend: config.backend,
             checks,
             connections: Arc::new(Connections::new(config.limits)),
-            documents: Documents::new(&config.kinds, config.runtime),
+            kinds: documents.kinds().clone(),
+            documents: ArcSwap::from_pointee(documents),
             event_quota: EventQuota::new(config.event_ttl),
             filter_lists: config.filter_lists,
             held: config.held,
@@ -164,7 +168,7 @@ impl App {
 
     /// The kinds that are served.
     pub(crate) fn kinds(&self) -> &Kinds {
-        self.documents.kinds()
+        &self.kinds
     }
 
     /// The stored objects.
@@ -190,8 +194,12 @@ impl App {
         &self.checks
     }
 
-    pub(crate) fn documents(&self) -> &Documents {
-        &self.documents
+    /// The documents that say what is served, as it is now.
+    pub(crate) fn documents(&self) -> Arc<Documents> {
+        let documents = self.documents.load_full();
+        let Some(renewed) = documents.renewed().map(Arc::new) else { return documents };
+        self.documents.store(Arc::clone(&renewed));
+        renewed
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -27,7 +27,7 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
     }
     negotiate::document(&head.headers, Forms::DOCUMENT)?;
     let document = if stem.is_empty() {
-        Some(documents.root(|| Route::paths(documents)))
+        Some(documents.root(|| Route::paths(&documents)))
     } else {
         documents.plain.get(stem)
     };

@@ -4,12 +4,13 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::request::Parts;
+use kinds::resources::definitions::DEFINITIONS;
 use policy::request_info::RequestInfo;
 use portcullis_store::Store as _;
 use tokio::time::{Instant as Deadline, timeout_at};
 
 use super::app::App;
-use super::large_work::LargeWork;
+use super::large_work::{LARGE, LargeWork};
 use super::rest::request::Charged;
 use super::route::{Action, Route};
 use super::{
@@ -55,6 +56,7 @@ pub(crate) async fn answer(
     // Aliases of YAML stand for more than they are.
     let factor = if negotiate::form(&head.headers).is_ok_and(|form| form == Form::Yaml) { YAML } else { 1 };
     let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
+    let size = if is_costly(&asked) { size.max(LARGE) } else { size };
     let (account, deadline) = (asked.account, asked.deadline);
     let is_large = LargeWork::is_large(size);
     // On the heap: futures are moved whole, several times.
@@ -68,6 +70,15 @@ pub(crate) async fn answer(
             Box::pin(app.large_work.run(account, size, work)).await.map_err(|_| Status::late())
         }
     }
+}
+
+/// Whether a write takes long whatever its size: rules of custom kinds are compiled, or evaluated.
+fn is_costly(asked: &Asked<'_>) -> bool {
+    let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return false };
+    let is_write = matches!(action, Action::Create | Action::Update | Action::Patch);
+    is_write
+        && (*target.resource == DEFINITIONS
+            || target.resource.custom.is_some_and(|custom| custom.is_costly()))
 }
 
 /// Charges the write of an event.
@@ -153,7 +164,7 @@ async fn dispatch(
         (Route::TokenReview, _) => Box::pin(token_review::answer(permit, app, asked.info, head, &body)).await,
         (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
         (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
-        (Route::OpenApi, _) => openapi::answer(permit, app, path, head),
+        (Route::OpenApi, _) => Box::pin(openapi::answer(permit, app, path, head)).await,
     };
     answer.unwrap_or_else(Status::into_answer)
 }

@@ -1,7 +1,7 @@
 //! The documents that say what is served. Every document is written once.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use kinds::discovery::Discovery;
@@ -20,15 +20,20 @@ pub struct Documents {
     /// The kinds that are served, in every version that is served.
     kinds: Kinds,
     /// Built on first use: few clients ask for them, and building them takes longer than the start of the server.
-    openapi: OnceLock<openapi::Documents>,
+    openapi: Arc<OnceLock<openapi::Documents>>,
+    runtime: RuntimeConfig,
+    /// The state of the custom kinds that the documents describe.
+    generation: u64,
 }
 
 impl Documents {
     /// The documents of a server with these kinds and these versions switched on.
     pub fn new(kinds: &Kinds, runtime: RuntimeConfig) -> Self {
         let kinds = kinds.only(|row| runtime.serves(row));
+        let generation = kinds.custom().generation();
+        let with_reviews = runtime.authorization_v1beta1;
         let write = |value: &Value| Bytes::from(value.to_string());
-        let served = Discovery::of(&kinds, runtime.authorization_v1beta1, pki::sha256);
+        let served = Discovery::of(&kinds, with_reviews, pki::sha256);
         let plain = served.documents().into_iter().map(|(path, value)| (path, write(&value)));
         let aggregated = served.aggregated();
         Self {
@@ -36,8 +41,18 @@ impl Documents {
             aggregated: aggregated.iter().map(|(path, value)| (*path, write(value))).collect(),
             root: OnceLock::new(),
             kinds,
-            openapi: OnceLock::new(),
+            openapi: Arc::default(),
+            runtime,
+            generation,
         }
+    }
+
+    /// The documents of today, if the custom kinds have changed.
+    pub(super) fn renewed(&self) -> Option<Self> {
+        (self.kinds.custom().generation() != self.generation).then(|| {
+            let openapi = Arc::clone(&self.openapi);
+            Self { openapi, ..Self::new(&self.kinds, self.runtime) }
+        })
     }
 
     /// The kinds that are served, in every version that is served.
@@ -48,6 +63,12 @@ impl Documents {
     /// Returns whether there is a document at a path. The path has no trailing slash.
     pub fn has(&self, path: &str) -> bool {
         self.plain.contains_key(path)
+    }
+
+    /// Whether all kinds of a group are custom.
+    pub(crate) fn is_custom(&self, group: &str) -> bool {
+        let built_in = self.kinds.built_in_rows().any(|row| row.group == group);
+        !built_in && self.kinds.custom().rows().iter().any(|row| row.group == group)
     }
 
     /// Returns the paths of all documents.

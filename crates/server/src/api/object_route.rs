@@ -17,6 +17,11 @@ pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) ->
         return route_of_connection(target, info, method);
     }
     let is_everywhere = target.resource.is_namespaced && target.namespace.is_empty();
+    if target.resource.custom.is_some()
+        && let Some(route) = route_of_custom(target, info, method, is_everywhere)
+    {
+        return route;
+    }
     let action = match (method.as_str(), info.verb()) {
         ("GET", "watch") if target.subresource.is_none() => Action::Watch,
         ("GET", "list") if is_collection => Action::List,
@@ -42,6 +47,28 @@ pub(crate) fn route(target: &Target<'_>, info: &RequestInfo, method: &Method) ->
     };
     let subresource = target.subresource.map_or("", |subresource| subresource.name);
     Route::Object { row: Row(target.served), subresource, action, scope }
+}
+
+/// Where Kubernetes leads requests for custom objects elsewhere than for others; none for all other requests.
+fn route_of_custom(
+    target: &Target<'_>,
+    info: &RequestInfo,
+    method: &Method,
+    is_everywhere: bool,
+) -> Option<Route> {
+    let is_object = target.subresource.is_none();
+    let action = match info.verb() {
+        "create" | "deletecollection" if is_everywhere => return Some(Route::PageNotFound),
+        // The answer has no body.
+        "get" if method == Method::HEAD && is_object && !target.name.is_empty() => Action::Get,
+        "list" if method == Method::HEAD && is_object => Action::List,
+        // The name is that of the body.
+        "create" if is_object && !target.name.is_empty() => Action::Create,
+        // The body cannot have the name of the path.
+        "update" if is_object && target.name.is_empty() => Action::Update,
+        _ => return None,
+    };
+    Some(Route::Object { row: Row(target.served), subresource: "", action, scope: Scope::Resource })
 }
 
 /// A connection: logs are read, commands and ports are opened, and proxies take every method.

@@ -53,7 +53,7 @@ fn expected(kind: Kind, version: Version) -> Result<Expected<'static>, Status> {
     let Some(shape) = kinds::schema::find(api_version, kind) else {
         return Err(Status::internal(format_args!("nothing is known of the fields of {api_version} {kind}")));
     };
-    Ok(Expected { kind, api_version, shape })
+    Ok(Expected { kind, api_version, shape, custom: None })
 }
 
 async fn access(

@@ -320,6 +320,16 @@ impl Route {
             return Self::PageNotFound;
         }
         let version = segments.next().unwrap_or_default();
+        // What custom kinds do not have is no page, as in Kubernetes.
+        if documents.is_custom(group) {
+            let rest: Vec<&str> = segments.take(8).collect();
+            let (plural, below) = match rest.as_slice() {
+                ["namespaces", _, plural, below @ ..] | [plural, below @ ..] => (*plural, below),
+                [] => return Self::PageNotFound,
+            };
+            let is_known = documents.kinds().find(group, version, plural).is_some();
+            return if is_known && below.len() > 1 { Self::NotFound } else { Self::PageNotFound };
+        }
         if !documents.has(&format!("/apis/{group}/{version}")) {
             return Self::NotFound;
         }

@@ -20,6 +20,7 @@ const EXPECTED: Expected<'static> = Expected {
     kind: "SelfSubjectReview",
     api_version: "authentication.k8s.io/v1",
     shape: &SELF_SUBJECT_REVIEW,
+    custom: None,
 };
 
 /// A user as serialized in documents.

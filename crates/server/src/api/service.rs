@@ -240,7 +240,7 @@ async fn respond(
     let about = Target::of(&info, app.kinds());
     let route = match &about {
         Some(about) => object_route::route(about, &info, &head.method),
-        None => Route::of(info.path(), &app.documents),
+        None => Route::of(info.path(), &app.documents()),
     };
 
     let time_limit = match time_limit(head, route, app.limits.request) {

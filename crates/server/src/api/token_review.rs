@@ -17,8 +17,12 @@ use crate::http::status::{Answer, Status};
 use crate::registry::decode::Expected;
 use crate::registry::meta;
 
-const EXPECTED: Expected<'static> =
-    Expected { kind: "TokenReview", api_version: "authentication.k8s.io/v1", shape: &TOKEN_REVIEW };
+const EXPECTED: Expected<'static> = Expected {
+    kind: "TokenReview",
+    api_version: "authentication.k8s.io/v1",
+    shape: &TOKEN_REVIEW,
+    custom: None,
+};
 
 /// Authenticates the token of a review.
 pub(crate) async fn answer(

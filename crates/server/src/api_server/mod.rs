@@ -12,6 +12,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use kinds::resources::definitions::DEFINITIONS;
 use policy::approval::Signer;
 use policy::chain::Mode;
 use portcullis_store::encryption::{LiveEncryption, Resources};
@@ -39,6 +40,7 @@ use crate::registry::backend::{Backend, Options};
 use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 use crate::registry::cluster::seed::Seeded;
 use crate::registry::cluster::{Cluster, approver_access};
+use crate::registry::custom_kinds;
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::server_addresses::{self, ServerAddress};
@@ -202,6 +204,11 @@ impl ApiServer {
 
     async fn start(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
+        let mut config = config;
+        if let Storage::Etcd(_) = config.storage {
+            // DIVERGES: with etcd, kube-apiserver serves custom kinds. Here their objects have no place in etcd yet.
+            config.kinds = config.kinds.only(|row| *row != DEFINITIONS);
+        }
         let etcd_tls: Arc<LiveTls> = match &config.storage {
             Storage::Etcd(etcd) => etcd.tls.clone().into(),
             _ => Arc::default(),
@@ -252,7 +259,8 @@ impl ApiServer {
                 &config.state,
             )
             .await?;
-            let Cluster { backend, engine, right_changes, .. } = cluster;
+            let Cluster { backend, engine, right_changes, kinds } = cluster;
+            reloading.spawn(custom_kinds::follow(Arc::clone(&backend), Arc::clone(kinds.custom())));
             if config.filter_lists.is_on() {
                 right_changes.remember(engine.graph(), backend.revision());
             }

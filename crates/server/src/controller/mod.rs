@@ -12,6 +12,7 @@ mod aggregation;
 mod bootstrap_account;
 mod bootstrap_bundles;
 mod certificates;
+mod definitions;
 mod event_ttl;
 mod events;
 mod garbage_collector;
@@ -121,7 +122,8 @@ impl Controllers {
             spawn.one(root_ca::RootCa::new(backend(), authority.clone())),
         ];
         spawn.one(aggregation::Aggregation::new(backend()));
-        spawn.one(garbage_collector::GarbageCollector::new(backend(), &config.kinds));
+        spawn.one(garbage_collector::GarbageCollector::new(backend(), config.kinds.clone()));
+        spawn.always(definitions::Definitions::new(backend(), &config.kinds));
         spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
         spawn.nodes(settings);
         // In a shared store events end by themselves.

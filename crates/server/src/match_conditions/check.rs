@@ -44,6 +44,15 @@ fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Re
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
 }
 
+/// Checks an expression of a rule about values of this type, which are its variable `self`. `old` is the type of `oldSelf`.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_rule(expression: &mut IdedExpr, of: Type, old: Type) -> Result<Type, String> {
+    let scopes = vec![("self".to_owned(), of), ("oldSelf".to_owned(), old)];
+    Checker { scopes, is_for_others: false, is_of_token: false }.type_of(expression)
+}
+
 /// Checks an expression as a selector of devices.
 ///
 /// # Errors
@@ -317,6 +326,9 @@ fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
     match operand {
         Type::Dyn | Type::Any => Ok(Type::Dyn),
         Type::Object(object) => object.field(field).ok_or_else(|| format!("undefined field '{field}'")),
+        Type::Declared(object) => {
+            object.fields.get(field).cloned().ok_or_else(|| format!("undefined field '{field}'"))
+        }
         Type::Map(key, value) if key.agrees(&STRING) => Ok((**value).clone()),
         Type::Optional(inner) => Ok(match field_of(inner, field)? {
             Type::Optional(inner) => Type::Optional(inner),

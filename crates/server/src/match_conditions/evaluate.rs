@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 
 use super::claims::functions;
 use super::parts::parts;
-use super::types::TYPE_NAMES;
+use super::types::{TYPE_NAMES, Type};
 use super::{check, selection};
 
 /// The maximum length of an expression.
@@ -53,9 +53,30 @@ pub(super) struct Expression {
 }
 
 impl Expression {
+    fn new(parsed: IdedExpr, loops: u32, rounds: u32) -> Self {
+        let (longest, splits) = (longest(&parsed), splits(&parsed));
+        let reads = check::OBJECTS.map(|name| reads(&parsed, name));
+        Self { parsed, loops, rounds, longest, splits, reads }
+    }
+
+    /// Whether it reads a variable of this name.
+    pub(super) fn reads_variable(&self, name: &str) -> bool {
+        reads(&self.parsed, name)
+    }
+
     /// The compiled expression.
     pub(super) fn parsed(&self) -> &IdedExpr {
         &self.parsed
+    }
+
+    /// How often its innermost part can run, for values whose longest list, or text, has this length. None for too often.
+    pub(super) fn steps(&self, longest: usize) -> Option<usize> {
+        longest.max(self.longest).max(1).checked_pow(self.loops).filter(|steps| *steps <= STEPS)
+    }
+
+    /// Whether it splits texts into lists.
+    pub(super) fn splits(&self) -> bool {
+        self.splits
     }
 
     /// Whether it reads `object` and `oldObject`, in this order.
@@ -67,6 +88,24 @@ impl Expression {
 /// Compiles match conditions about authorization, one result for each.
 pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>> {
     each(expressions, |text| compiled(text, check::check))
+}
+
+/// Compiles an expression of a rule on a thread with enough stack: see [`check::check_rule`]. Returns the expression with
+/// its type.
+pub(super) fn compile_rule(text: &str, of: &Type, old: &Type) -> Result<(Expression, Type), String> {
+    let (mut expression, loops) = parse(text)?;
+    let rounds = nesting(&expression, 1);
+    let found = check::check_rule(&mut expression, of.clone(), old.clone())?;
+    fold(&expression)?;
+    Ok((Expression::new(expression, loops, rounds), found))
+}
+
+/// Runs something on a thread with enough stack for the recursive parser.
+pub(super) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    thread::scope(|scope| {
+        let working = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        working.ok().and_then(|thread| thread.join().ok())
+    })
 }
 
 /// Compiles match conditions about writes, one result for each.
@@ -91,9 +130,7 @@ fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Resul
     let rounds = nesting(&expression, 1);
     check(&mut expression)?;
     fold(&expression)?;
-    let (longest, splits) = (longest(&expression), splits(&expression));
-    let reads = check::OBJECTS.map(|name| reads(&expression, name));
-    Ok(Expression { parsed: expression, loops, rounds, longest, splits, reads })
+    Ok(Expression::new(expression, loops, rounds))
 }
 
 /// Checks selectors of devices, one result for each.
@@ -276,6 +313,25 @@ fn type_name(value: &Value) -> &'static str {
         Value::Timestamp(_) => "google.protobuf.Timestamp",
         Value::Function(..) | Value::Opaque(_) => "opaque",
     }
+}
+
+/// Evaluates an expression of a rule with these variables.
+pub(super) fn run_rule(
+    expression: &Expression,
+    variables: impl IntoIterator<Item = (&'static str, Value)>,
+) -> Result<Value, String> {
+    let mut context = BASE.new_inner_scope();
+    for (name, value) in variables {
+        context.add_variable_from_value(name, value);
+    }
+    run(&expression.parsed, &context)
+}
+
+/// Evaluates an expression over `self`; none if it fails.
+pub(super) fn convert_with(expression: &IdedExpr, value: Value) -> Option<Value> {
+    let mut context = BASE.new_inner_scope();
+    context.add_variable_from_value("self", value);
+    run(expression, &context).ok()
 }
 
 /// Evaluates an expression. What the evaluator does not support is an error.

@@ -20,6 +20,7 @@ mod macros;
 mod objects;
 #[cfg(feature = "cel")]
 mod parts;
+mod rules;
 #[cfg(feature = "cel")]
 mod selection;
 #[cfg(feature = "cel")]
@@ -28,6 +29,7 @@ mod writes;
 
 #[cfg(feature = "cel")]
 use evaluate::Expression;
+pub use rules::RULES;
 pub use writes::{AdmissionConditions, Write, admission_faults};
 
 use std::collections::BTreeMap;

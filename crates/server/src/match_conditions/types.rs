@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::objects::Object;
 
@@ -25,6 +25,8 @@ pub(super) enum Type {
     Kind,
     /// An object with known fields.
     Object(&'static Object),
+    /// An object whose fields a schema names.
+    Declared(Arc<Declared>),
     /// A type parameter, by letter.
     Param(char),
 }
@@ -33,6 +35,12 @@ pub(super) const BOOL: Type = Type::Plain("bool");
 pub(super) const INT: Type = Type::Plain("int");
 pub(super) const STRING: Type = Type::Plain("string");
 pub(super) const NULL: Type = Type::Plain("null_type");
+
+/// The fields of an object, as expressions name them.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Declared {
+    pub(super) fields: HashMap<String, Type>,
+}
 
 impl Object {
     /// Returns the type of the variable `request` in conditions about authorization.
@@ -137,6 +145,7 @@ impl Type {
             (a, b) if *a == NULL || *b == NULL => a == b || (a.is_nullable() && b.is_nullable()),
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.agrees(b),
             (Self::Map(a, b), Self::Map(c, d)) => a.agrees(c) && b.agrees(d),
+            (Self::Declared(a), Self::Declared(b)) => Arc::ptr_eq(a, b) || a == b,
             (a, b) => a == b,
         }
     }
@@ -200,6 +209,7 @@ impl fmt::Display for Type {
             Self::Optional(inner) => write!(f, "optional_type({inner})"),
             Self::Kind => f.write_str("type"),
             Self::Object(object) => f.write_str(object.name),
+            Self::Declared(_) => f.write_str("object"),
             Self::Param(letter) => write!(f, "{letter}"),
         }
     }

@@ -2,6 +2,7 @@
 //! here; what is done with it is in the rows.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use kinds::Map;
@@ -9,8 +10,9 @@ use kinds::resource::{
     Certificates, Context, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Resource,
 };
 use kinds::resources::core::namespaces::NAMESPACES;
+use kinds::resources::definitions;
 use pki::csr::Csr;
-use portcullis_apimachinery::field_error::FieldErrors;
+use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_store::{Expect, Store as _, StoreError, Value, Write};
 use tokio::sync::MutexGuard;
 
@@ -23,6 +25,9 @@ use super::storage::{self, Stored};
 use super::target::Target;
 use crate::http::status::Status;
 use crate::match_conditions;
+
+/// The most definitions of custom kinds. DIVERGES: Kubernetes has no limit.
+const MAX_DEFINITIONS: usize = 2_000;
 
 /// The first two parts of the keys of the records by which servers that share a store take turns.
 pub(crate) const ALLOCATED: (&str, &str) = ("portcullis", "allocated");
@@ -97,6 +102,10 @@ impl<'a> Surroundings<'a> {
         };
         let namespace = namespace.map(|entry| storage::decode(&entry.value)).transpose()?;
         let expression_faults = faults(hooks.about, (hooks.expressions)(object, old)).await?;
+        let definition_errors = match hooks.about {
+            ExpressionsAbout::Definitions => definition_errors(scope, object.clone(), old.cloned()).await?,
+            ExpressionsAbout::Devices | ExpressionsAbout::Writes => FieldErrors::new(),
+        };
         let policy::User { name, uid, groups, extra } = scope.user;
         let context = Context {
             now: now(),
@@ -106,6 +115,7 @@ impl<'a> Surroundings<'a> {
             ranges: scope.service_ranges,
             certificates: &Pki,
             expression_faults: &expression_faults,
+            definition_errors: &definition_errors,
         };
         (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;
         Ok(match hooks.validate {
@@ -131,11 +141,35 @@ async fn faults(about: ExpressionsAbout, expressions: Vec<&str>) -> Result<BTree
     }
     let expressions = expressions.into_iter().map(str::to_owned).collect();
     let compile = match about {
+        // They are looked at together with the definition.
+        ExpressionsAbout::Definitions => return Ok(BTreeMap::new()),
         ExpressionsAbout::Devices => match_conditions::selector_faults,
         ExpressionsAbout::Writes => match_conditions::admission_faults,
     };
     let compiled = tokio::task::spawn_blocking(move || compile(expressions)).await;
     compiled.map_err(|error| Status::internal(format!("expressions cannot be compiled: {error}")))
+}
+
+/// Everything wrong with a definition of a custom kind. It is looked at, and its rules are compiled, apart from the threads
+/// that serve requests.
+async fn definition_errors(
+    scope: &RequestScope<'_>,
+    definition: Map,
+    old: Option<Map>,
+) -> Result<FieldErrors, Status> {
+    let custom = Arc::clone(scope.kinds.custom());
+    let is_new = old.is_none();
+    let validate = move || {
+        let mut errors = definitions::validate_with(&definition, old.as_ref(), &match_conditions::RULES);
+        let full = (is_new && custom.len() >= MAX_DEFINITIONS).then(|| {
+            format!("this server has {MAX_DEFINITIONS} definitions, and takes no more: delete one that is not used")
+        });
+        let full = full.or_else(|| custom.has_room_for(&definition).err().map(|error| error.to_string()));
+        errors.extend(full.map(|why| FieldError::forbidden("spec.names", why)));
+        errors
+    };
+    let validated = tokio::task::spawn_blocking(validate).await;
+    validated.map_err(|error| Status::internal(format!("a definition cannot be validated: {error}")))
 }
 
 fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {

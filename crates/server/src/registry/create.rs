@@ -12,7 +12,7 @@ use super::meta::{self, now};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::{managed, storage};
-use crate::http::status::Status;
+use crate::http::status::{Details, Status};
 
 /// The number of attempts while other servers allocate at the same time.
 const OUTRUN: usize = 100;
@@ -33,6 +33,10 @@ pub(crate) async fn create(
         managed::record(scope, options.manager(), None, &mut object);
     }
     let name = meta::text(&object, "name").to_owned();
+    if let Some(why) = scope.target.resource.custom.and_then(|custom| custom.creation_fault()) {
+        let resource = scope.target.resource;
+        return Err(Status::forbidden(why, Details::of(resource.group, resource.plural, &name)));
+    }
     scope.admit(Operation::Create, &name, options, Some(&mut object), None).await?;
     scope.check_escalation(&object, None).await?;
     for _ in 0..OUTRUN {
@@ -101,8 +105,8 @@ async fn prepare(
 ) -> Result<bool, Status> {
     let resource = scope.target.resource;
     let is_generated = meta::identify(object, now())?;
-    (resource.prepare_create)(object);
-    let validate = resource.validate_create;
+    resource.prepare_new(object);
+    let validate = |object: &Map| resource.validate_new(object);
     let of_kind = surroundings.complete(scope, &resource.on_create, object, None, validate).await?;
     let mut errors = kinds::meta::validate(object, resource);
     errors.extend(of_kind);

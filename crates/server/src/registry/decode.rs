@@ -5,7 +5,7 @@ use std::fmt::Display;
 use http::HeaderValue;
 use kinds::Map;
 use kinds::decode::Decoded;
-use kinds::resource::Resource;
+use kinds::resource::{Custom, Resource};
 use kinds::schema::Type;
 use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
@@ -40,7 +40,12 @@ pub(crate) fn object(
     validation: FieldValidation,
 ) -> Result<Body, Status> {
     let served = target.served;
-    let expected = Expected { kind: served.kind, api_version: &served.api_version(), shape: served.schema };
+    let expected = Expected {
+        kind: served.kind,
+        api_version: &served.api_version(),
+        shape: served.schema,
+        custom: served.custom,
+    };
     let Body { object, mut warnings } = document(bytes, form, expected, validation)?;
     let mut object = current(object, served)?;
     default(target.resource, &mut object);
@@ -84,6 +89,8 @@ pub(crate) struct Expected<'a> {
     pub(crate) api_version: &'a str,
     /// The schema of the kind.
     pub(crate) shape: &'static Type,
+    /// The definition of a custom kind.
+    pub(crate) custom: Option<&'static dyn Custom>,
 }
 
 /// Decodes a document of one kind, stored or not.
@@ -96,7 +103,7 @@ pub(crate) fn document(
     expected: Expected<'_>,
     validation: FieldValidation,
 ) -> Result<Body, Status> {
-    let Expected { kind, api_version, shape } = expected;
+    let Expected { kind, api_version, shape, custom } = expected;
     let bad = |error: &dyn Display| {
         let version = quoted(api_version.rsplit('/').next().unwrap_or_default());
         Status::bad_request(format!("{kind} in version {version} cannot be handled as a {kind}: {error}"))
@@ -113,13 +120,22 @@ pub(crate) fn document(
             Decoded { object, problems: Vec::new() }
         }
     };
-    let mut object = decoded.object;
-    claim(&mut object, "kind", kind)?;
+    let Decoded { mut object, mut problems } = decoded;
+    match custom {
+        None => claim(&mut object, "kind", kind)?,
+        // Another kind than that of the path is found by the validation of the object.
+        Some(_) => required(&object, &["kind", "apiVersion"])?,
+    }
     claim(&mut object, "apiVersion", api_version)?;
-    let problems = decoded.problems.iter().map(ToString::to_string);
+    if let Some(custom) = custom {
+        let told = (validation != FieldValidation::Ignore).then_some(&mut problems);
+        custom.complete(&mut object, told).map_err(|error| bad(&error))?;
+    }
+    let are_none = problems.is_empty();
+    let problems = problems.iter().map(ToString::to_string);
     let warnings = match validation {
         FieldValidation::Ignore => Vec::new(),
-        FieldValidation::Strict if decoded.problems.is_empty() => Vec::new(),
+        FieldValidation::Strict if are_none => Vec::new(),
         FieldValidation::Strict => {
             return Err(bad(&format_args!("strict decoding error: {}", listed(problems))));
         }
@@ -155,6 +171,21 @@ pub(crate) fn listed(problems: impl Iterator<Item = String>) -> String {
 pub(crate) fn empty(resource: &Resource) -> Map {
     let empty = Value::Object(Map::new());
     kinds::decode::value(empty, resource.schema).map(|decoded| decoded.object).unwrap_or_default()
+}
+
+/// Checks that an object says these texts.
+///
+/// # Errors
+/// 400 for the first one that is missing.
+fn required(object: &Map, fields: &[&str]) -> Result<(), Status> {
+    let is_missing =
+        |field: &&&str| object.get(**field).and_then(Value::as_str).unwrap_or_default().is_empty();
+    match fields.iter().find(is_missing) {
+        None => Ok(()),
+        Some(field) => {
+            Err(Status::bad_request(format!("Object '{field}' is missing in the body of the request")))
+        }
+    }
 }
 
 /// AP-12: checks `kind` or `apiVersion` if set, and fills it in otherwise.

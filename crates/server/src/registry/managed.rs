@@ -2,6 +2,8 @@
 //!
 //! Every create, update, patch and apply of a client is recorded, and so are those of the server's controllers. What deletes,
 //! binds or evicts changes objects without being recorded, as in Kubernetes.
+//!
+//! DIVERGES: nothing is recorded in custom objects, which cannot be applied.
 
 use std::borrow::Cow;
 
@@ -70,6 +72,9 @@ pub(super) fn at_endpoint<R>(
 
 /// Records what a request changed, in the object that it makes of the stored one, or in a new one.
 pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>, object: &mut Map) {
+    if scope.target.resource.custom.is_some() {
+        return meta::unset(object, "managedFields");
+    }
     let served = scope.target.served;
     at_endpoint(scope, |endpoint| {
         let live = match old {
@@ -89,6 +94,9 @@ pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>,
 
 /// Records what this server itself wrote: to the status, if nothing else changed.
 pub(super) fn record_own(resource: &'static Resource, manager: &str, old: Option<&Map>, object: &mut Map) {
+    if resource.custom.is_some() {
+        return;
+    }
     let (version, now) = (resource.api_version(), meta::time(now()));
     let is_same = |old: &Map, name: &str| object.get(name) == old.get(name);
     let is_status = old.is_some_and(|old| is_same(old, "metadata") && is_same(old, "spec"));

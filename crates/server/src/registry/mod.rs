@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod content;
 pub(crate) mod context;
 pub(crate) mod create;
+pub(crate) mod custom_kinds;
 pub(crate) mod decode;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;

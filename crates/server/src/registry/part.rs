@@ -2,12 +2,14 @@
 //! is the object; requests for the object itself pass through unchanged.
 
 use bytes::Bytes;
+use http::StatusCode;
 use kinds::Map;
+use serde_json::Value;
 
 use super::request_scope::RequestScope;
 use super::target::Target;
 use super::{meta, storage};
-use crate::http::status::Status;
+use crate::http::status::{Cause, Details, Status};
 
 impl RequestScope<'_> {
     /// The same request as one for the documents that the client reads and writes.
@@ -28,7 +30,7 @@ impl RequestScope<'_> {
 /// The bytes are not an object.
 pub(crate) fn document(scope: &RequestScope<'_>, bytes: &Bytes) -> Result<Bytes, Status> {
     let Some(part) = scope.part else { return Ok(bytes.clone()) };
-    let document = (part.show)(&storage::decode(bytes)?);
+    let document = part.document(&storage::decode(bytes)?).map_err(without_part)?;
     storage::unstored(part.row, &document, meta::revision(&document)?)
 }
 
@@ -43,10 +45,33 @@ pub(crate) fn put(
     make: impl Fn(&Map) -> Result<Map, Status>,
 ) -> Result<Map, Status> {
     let Some(part) = scope.part else { return make(old) };
-    let document = make(&(part.show)(old))?;
+    // One that cannot be shown can be written all the same.
+    let before = part.document(old).or_else(|why| part.custom.map(|_| part_of(old)).ok_or(why));
+    let document = make(&before.map_err(without_part)?)?;
     let mut object = old.clone();
-    (part.put)(&mut object, &document)
+    part.write(&mut object, &document)
         .map_err(|errors| Status::invalid_object(part.row.group, part.row.kind, scope.target.name, errors))?;
-    meta::set(&mut object, "resourceVersion", meta::text(&document, "resourceVersion"));
+    // A custom kind wants a precondition; a part that has none is written to what was read.
+    let revision = match meta::text(&document, "resourceVersion") {
+        "" if part.custom.is_some() => meta::text(old, "resourceVersion"),
+        given => given,
+    };
+    meta::set(&mut object, "resourceVersion", revision);
     Ok(object)
+}
+
+/// The object does not have what the part shows.
+fn without_part(why: String) -> Status {
+    let cause = Cause { reason: "".into(), message: why.clone(), field: String::new() };
+    let details = Details { causes: vec![cause], ..Details::default() };
+    let message = format!("Internal error occurred: {why}");
+    Status::other(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message, Some(details))
+}
+
+/// A part of which nothing is known but whose it is.
+fn part_of(object: &Map) -> Map {
+    let metadata = meta::of(object);
+    let known = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
+    let kept = known.iter().filter_map(|name| Some(((*name).to_owned(), metadata.get(*name)?.clone())));
+    Map::from_iter([("metadata".to_owned(), Value::Object(kept.collect()))])
 }

@@ -1,5 +1,7 @@
 //! Patches of stored objects (AP-60 to AP-64).
 
+use std::sync::{Mutex, PoisonError};
+
 use http::StatusCode;
 use kinds::Map;
 use kinds::decode::Problem;
@@ -18,6 +20,8 @@ pub(crate) struct Patch<'a> {
     pub(crate) bytes: &'a [u8],
     /// How unknown fields are handled.
     pub(crate) validation: FieldValidation,
+    /// What the client is warned about, of the last attempt.
+    pub(crate) warnings: Mutex<Vec<String>>,
 }
 
 impl Patch<'_> {
@@ -36,11 +40,22 @@ impl Patch<'_> {
             kinds::decode::value(patched.into(), shape).map_err(|error| invalid(&error.to_string()))?;
         let mut object = decoded.object;
         // A missing kind or version is filled in; a different one is an error.
-        decode::claim(&mut object, "kind", served.kind).map_err(|status| invalid(status.message()))?;
+        if served.custom.is_none() {
+            decode::claim(&mut object, "kind", served.kind).map_err(|status| invalid(status.message()))?;
+        }
         decode::claim(&mut object, "apiVersion", &served.api_version())
             .map_err(|status| invalid(status.message()))?;
+        let mut found = decoded.problems;
+        if let Some(custom) = served.custom {
+            let told = (self.validation != FieldValidation::Ignore).then_some(&mut found);
+            custom.complete(&mut object, told).map_err(|error| invalid(&error.to_string()))?;
+            if self.validation == FieldValidation::Warn {
+                let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+                *warnings = found.iter().map(Problem::to_string).collect();
+            }
+        }
         if self.validation == FieldValidation::Strict {
-            problems.extend(decoded.problems);
+            problems.extend(found);
             if !problems.is_empty() {
                 let problems = decode::listed(problems.iter().map(Problem::to_string));
                 return Err(invalid(&format!("strict decoding error: {problems}")));

@@ -33,7 +33,7 @@ pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
 
 /// Tells in which part of its collection an entry is: see [`Index`](kinds::resource::Index).
 pub(crate) fn parts(kinds: &Kinds) -> impl Fn(&Entry) -> Option<Box<str>> + use<> {
-    let indexed = kinds.stored().filter_map(|row| Some((prefix(row, ""), row.index?)));
+    let indexed = kinds.built_in_stored().filter_map(|row| Some((prefix(row, ""), row.index?)));
     let indexed: Vec<_> = indexed.collect();
     move |entry| {
         let (_, index) = indexed.iter().find(|(prefix, _)| entry.key.starts_with(prefix))?;
@@ -72,9 +72,10 @@ const MAX_OBJECT: usize = 3 << 19;
 /// # Errors
 /// 413 for an object of more than [`MAX_OBJECT`] bytes.
 pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
-    let value = match resource.stored_as {
-        None => written(resource, object)?,
-        Some(form) => written(form.row, &(form.to)(object.clone()))?,
+    let value = match (resource.stored_as, resource.custom) {
+        (_, Some(custom)) => written(resource.storage(), &custom.stored(object.clone()))?,
+        (None, None) => written(resource, object)?,
+        (Some(form), None) => written(form.row, &(form.to)(object.clone()))?,
     };
     if value.bytes.len() > MAX_OBJECT && size(resource, object, &value) > MAX_OBJECT {
         return Err(Status::object_too_large(MAX_OBJECT));
@@ -103,14 +104,32 @@ pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) ->
     Ok(at_revision(resource, &bytes, revision))
 }
 
-/// Converts stored bytes for this kind; they differ only if the object is stored in another kind's form.
+/// Converts stored bytes for this kind; they differ only if the object is stored in another kind's form, or of a custom kind
+/// in another version, or before its definition changed.
 ///
 /// # Errors
-/// The bytes are not an object, or have no revision.
+/// The bytes are not an object, or have no revision; or they are of a version that there no longer is.
 pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes, Status> {
-    let Some(form) = resource.stored_as else { return Ok(bytes.clone()) };
-    let object = (form.from)(decode(bytes)?, resource);
+    let object = match (resource.stored_as, resource.custom) {
+        (_, Some(custom)) => {
+            if custom.is_as_stored(bytes, revision_in(bytes)) {
+                return Ok(bytes.clone());
+            }
+            custom.shown(decode(bytes)?).map_err(Status::unknown)?
+        }
+        (None, None) => return Ok(bytes.clone()),
+        (Some(form), None) => (form.from)(decode(bytes)?, resource),
+    };
     unstored(resource, &object, meta::revision(&object)?)
+}
+
+/// The revision in stored bytes, which begin with the kind, the version and the revision; 0 if there is none.
+fn revision_in(bytes: &[u8]) -> u64 {
+    const NAME: &[u8] = br#""metadata":{"resourceVersion":""#;
+    let at = memchr::memmem::find(bytes.get(..1024).unwrap_or(bytes), NAME);
+    let digits = at.and_then(|at| bytes.get(at.saturating_add(NAME.len())..)).unwrap_or_default();
+    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |number: u64, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {

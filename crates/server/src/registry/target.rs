@@ -34,7 +34,7 @@ impl<'a> Target<'a> {
         let name = if info.is_name_selected() { "" } else { info.name() };
         let subresource = match info.subresource() {
             "" => None,
-            name => Some(resource.subresources.iter().find(|sub| sub.name == name)?),
+            name => Some(resource.subresources().iter().find(|sub| sub.name == name)?),
         };
         // AP-3
         let is_in_scope = match resource.is_namespaced {

@@ -234,8 +234,8 @@ async fn prepare(
 ) -> Result<(), Status> {
     let resource = scope.target.resource;
     kinds::meta::carry_over(object, old);
-    (scope.update.prepare)(object, old);
-    let validate = |object: &Map| (scope.update.validate)(object, old);
+    scope.update.prepare(object, old);
+    let validate = |object: &Map| scope.update.validate(object, old);
     let refused = scope.check_fields(object, old).await;
     let of_kind = surroundings.complete(scope, &scope.update.on_request, object, Some(old), validate).await?;
     let of_kind = refused.into_iter().chain(of_kind).collect();

@@ -37,7 +37,7 @@ pub(crate) fn create(
         meta::set(&mut object, "namespace", namespace);
     }
     meta::identify(&mut object, now())?;
-    (resource.prepare_create)(&mut object);
+    resource.prepare_new(&mut object);
     let key = storage::key(resource, namespace, meta::text(&object, "name"));
     Ok(Write { key, expect: Expect::Absent, value: Some(storage::encode(resource, &object)?) })
 }

@@ -402,6 +402,8 @@ fn every_recording_is_replayed() {
     let recordings: Vec<String> = recorded::exchanges()
         .iter()
         .filter_map(|name| Some(name.strip_prefix("http/")?.strip_suffix(".jsonl")?.to_owned()))
+        // Those of custom kinds need what only the checker knows that came with them: it replays them over the program.
+        .filter(|name| !name.starts_with("crd-"))
         .collect();
     assert!(recordings.len() > 40);
     for topic in &recordings {

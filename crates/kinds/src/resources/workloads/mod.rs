@@ -16,7 +16,7 @@ mod pod_templates;
 mod replica_sets;
 mod replication_controllers;
 mod rollout;
-mod scale;
+pub(crate) mod scale;
 mod stateful_sets;
 mod templates;
 

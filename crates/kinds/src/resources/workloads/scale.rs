@@ -14,7 +14,7 @@ use crate::schema::autoscaling::v1::SCALE;
 use crate::table::Row;
 
 /// The documents. They are not stored.
-static SCALES: Resource = Resource {
+pub(crate) static SCALES: Resource = Resource {
     group: "autoscaling",
     kind: "Scale",
     plural: "scales",
@@ -39,6 +39,7 @@ pub(super) const fn of_selector() -> Subresource {
         row: &SCALES,
         show: |object| show(object, text(object.object("spec").object("selector"))),
         put,
+        custom: None,
     };
     scale(&PART)
 }
@@ -49,6 +50,7 @@ pub(super) const fn of_labels() -> Subresource {
         row: &SCALES,
         show: |object| show(object, labels_text(object.object("spec").object("selector"))),
         put,
+        custom: None,
     };
     scale(&PART)
 }
@@ -64,14 +66,18 @@ const fn scale(part: &'static Part) -> Subresource {
     }
 }
 
-/// The scale has the name of the object, its identity and its resourceVersion.
+/// The scale of an object.
 fn show(object: &Map, selector: String) -> Map {
+    let count = |part: &str| object.object(part).number("replicas");
+    document(object, count("spec"), count("status"), selector)
+}
+
+/// A scale. It has the name of the object, its identity and its resourceVersion.
+pub(crate) fn document(object: &Map, wanted: i64, there: i64, selector: String) -> Map {
     let mut metadata = Map::new();
     for member in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
         metadata.copy(member, object.metadata());
     }
-    let wanted = object.object("spec").number("replicas");
-    let there = object.object("status").number("replicas");
     let (mut spec, mut status) = (Map::new(), Map::new());
     if wanted != 0 {
         spec.insert("replicas".to_owned(), wanted.into());

@@ -93,7 +93,8 @@ impl<'r, 'a> Facts<'r, 'a> {
     fn document(&self, object: &'r Map, version: &'static Resource) -> Cow<'r, Map> {
         let resource = self.attributes.resource;
         match self.attributes.part {
-            Some(part) => Cow::Owned((part.show)(object)),
+            // An object without the part, which can only be written, is shown without it.
+            Some(part) => Cow::Owned(part.document(object).unwrap_or_default()),
             None if self.is_of_kind && version != resource => {
                 Cow::Owned(versions::shown(object.clone(), resource, version))
             }

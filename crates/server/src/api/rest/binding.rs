@@ -16,7 +16,7 @@ use crate::registry::options::{self, WriteKind};
 pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer, Status> {
     let form = negotiate::form(&request.head.headers)?;
     let options = options::write(&request.query, WriteKind::Create)?;
-    let expected = Expected { kind: BINDING.name, api_version: "v1", shape: &BINDING };
+    let expected = Expected { kind: BINDING.name, api_version: "v1", shape: &BINDING, custom: None };
     let mut binding = decode::document(bytes, form, expected, options.validation)?.object;
     meta::place(&mut binding, &request.scope.target)?;
     request.note(|| binding.clone().into());

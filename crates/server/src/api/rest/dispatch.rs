@@ -77,15 +77,25 @@ pub(crate) async fn answer(
     if let Some(trail) = Trail::of(head) {
         admission.annotations().into_iter().for_each(|(key, value)| trail.annotate(key, value));
     }
-    let deprecation = Some(request.scope.target.served.deprecation).filter(|text| !text.is_empty());
-    let warnings = deprecation.map(str::to_owned).into_iter().chain(admission.warnings());
-    let warnings = warning::headers(warnings);
-    if warnings.is_empty() {
+    let served = request.scope.target.served;
+    let of_custom = served.custom.and_then(|custom| custom.warning());
+    let of_kind = Some(served.deprecation).filter(|text| !text.is_empty()).map(str::to_owned);
+    let deprecation = of_custom.or(of_kind).and_then(|text| warning::header(&text));
+    let warnings = warning::headers(admission.warnings());
+    if deprecation.is_none() && warnings.is_empty() {
         return outcome;
     }
     let mut answer = outcome.unwrap_or_else(Status::into_answer);
+    let headers = answer.headers_mut();
+    if let Some(first) = deprecation {
+        let others: Vec<_> = headers.get_all(WARNING).iter().cloned().collect();
+        headers.insert(WARNING, first);
+        for other in others {
+            headers.append(WARNING, other);
+        }
+    }
     for warning in warnings {
-        answer.headers_mut().append(WARNING, warning);
+        headers.append(WARNING, warning);
     }
     Ok(answer)
 }

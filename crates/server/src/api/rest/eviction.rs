@@ -17,7 +17,7 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     let form = negotiate::form(&request.head.headers)?;
     let options = options::write(&request.query, WriteKind::Create)?;
     let read = |api_version| {
-        let expected = Expected { kind: EVICTION.name, api_version, shape: &EVICTION };
+        let expected = Expected { kind: EVICTION.name, api_version, shape: &EVICTION, custom: None };
         decode::document(bytes, form, expected, options.validation)
     };
     let read = read("policy/v1").or_else(|refusal| read("policy/v1beta1").map_err(|_| refusal));

@@ -37,11 +37,16 @@ impl Items {
     pub(super) fn json(self) -> Body {
         let is_long = self.is_long();
         let (kind, version, meta) = (self.kind.kind, self.kind.api_version(), self.meta);
-        let start = format!(r#"{{"kind":"{kind}List","apiVersion":"{version}","metadata":{meta},"items":["#);
+        let list = self.kind.list_kind();
+        let start = format!(r#"{{"kind":"{list}","apiVersion":"{version}","metadata":{meta},"items":["#);
         let mut pieces = JsonPieces {
             piece: BytesMut::from(start.as_bytes()),
             // Items have neither kind nor version (AP-70): both are cut from the start of the bytes.
-            type_length: format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len(),
+            type_length: match self.kind.custom {
+                None => format!(r#"{{"kind":"{kind}","apiVersion":"{version}","#).len(),
+                // Custom objects have both in lists as well.
+                Some(_) => 1,
+            },
             objects: self.objects.into_iter(),
             has_begun: false,
             has_ended: false,

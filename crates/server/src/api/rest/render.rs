@@ -144,7 +144,9 @@ impl View {
 
     /// Returns whether objects are shown in the bytes that are stored.
     pub(crate) fn is_as_stored(&self) -> bool {
-        matches!(self.accepted.view, negotiate::View::Whole) && !self.is_protobuf()
+        // A custom object may have to be read as its definition is today.
+        let is_changed = self.resource.custom.is_some();
+        matches!(self.accepted.view, negotiate::View::Whole) && !self.is_protobuf() && !is_changed
     }
 
     /// Renders a list. `is_logged`: the audit log includes the response, which is read in JSON.
@@ -204,17 +206,19 @@ impl View {
 
     fn table(&self, meta: Value, rows: Vec<Value>, has_columns: bool) -> Value {
         let columns = self.resource.columns.iter().filter(|_| has_columns);
-        let columns: Vec<Value> = columns
-            .map(|column| {
-                json!({
-                    "name": column.name,
-                    "type": column.kind,
-                    "format": column.format,
-                    "description": column.description,
-                    "priority": column.priority,
-                })
+        let columns = columns.map(|column| {
+            json!({
+                "name": column.name,
+                "type": column.kind,
+                "format": column.format,
+                "description": column.description,
+                "priority": column.priority,
             })
-            .collect();
+        });
+        let columns: Vec<Value> = match self.served.custom.filter(|_| has_columns) {
+            Some(custom) => custom.columns(),
+            None => columns.collect(),
+        };
         // AP-90: kinds without columns of their own have no `rows` at all, rather than an empty list.
         let is_plain = self.resource.columns.iter().any(|column| column.name == "Created At");
         json!({
@@ -227,7 +231,10 @@ impl View {
     }
 
     fn row(&self, object: Map) -> Value {
-        let row = (self.resource.row)(&object, now());
+        let row = match self.served.custom {
+            Some(custom) => custom.row(&object, now()),
+            None => (self.resource.row)(&object, now()),
+        };
         let object = match self.include {
             Include::Metadata => self.partial(object),
             Include::None => Value::Null,

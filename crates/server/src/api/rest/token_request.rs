@@ -44,7 +44,8 @@ pub(crate) async fn answer(request: &Request<'_>, bytes: &[u8]) -> Result<Answer
     let scope = &request.scope;
     let form = negotiate::form(&request.head.headers)?;
     let options = options::write(&request.query, WriteKind::Create)?;
-    let expected = Expected { kind: KIND, api_version: "authentication.k8s.io/v1", shape: &TOKEN_REQUEST };
+    let expected =
+        Expected { kind: KIND, api_version: "authentication.k8s.io/v1", shape: &TOKEN_REQUEST, custom: None };
     let read = decode::document(bytes, form, expected, options.validation)?;
     let (mut document, mut warnings) = (read.object, read.warnings);
     let spec = |document: &Map, field: &str| document.get("spec").and_then(|spec| spec.get(field)).cloned();

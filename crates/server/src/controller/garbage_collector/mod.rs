@@ -36,23 +36,25 @@ const TOGETHER: usize = 100;
 /// See the module.
 pub(super) struct GarbageCollector {
     backend: Arc<Backend>,
-    /// The kinds that are stored, by the group and the plural name in their keys.
+    /// The kinds; those of definitions are looked up in it.
+    kinds: Kinds,
+    /// The other kinds that are stored, by the group and the plural name in their keys.
     rows: HashMap<(&'static str, &'static str), &'static Resource>,
-    /// All served kinds, by kind and `apiVersion`.
+    /// All other served kinds, by kind and `apiVersion`.
     documents: HashMap<&'static str, HashMap<Cow<'static, str>, &'static Resource>>,
     graph: Mutex<Graph>,
 }
 
 impl GarbageCollector {
-    pub(super) fn new(backend: Arc<Backend>, kinds: &Kinds) -> Self {
+    pub(super) fn new(backend: Arc<Backend>, kinds: Kinds) -> Self {
         // Objects that are stored in the form of another kind are found under that one.
-        let rows = kinds.stored().filter(|row| row.stored_as.is_none());
+        let rows = kinds.built_in_stored().filter(|row| row.stored_as.is_none());
         let rows = rows.map(|row| ((storage::group(row), row.plural), row)).collect();
         let mut documents: HashMap<_, HashMap<_, _>> = HashMap::new();
-        for row in kinds.rows().filter(|row| row.action.is_none()) {
+        for row in kinds.built_in_rows().filter(|row| row.action.is_none()) {
             documents.entry(row.kind).or_default().insert(row.api_version(), row);
         }
-        Self { backend, rows, documents, graph: Mutex::default() }
+        Self { backend, kinds, rows, documents, graph: Mutex::default() }
     }
 
     fn graph(&self) -> MutexGuard<'_, Graph> {
@@ -61,7 +63,12 @@ impl GarbageCollector {
 
     fn row(&self, key: &str) -> Option<&'static Resource> {
         let mut parts = key.split('/').skip(1);
-        self.rows.get(&(parts.next()?, parts.next()?)).copied()
+        let (group, plural) = (parts.next()?, parts.next()?);
+        let known = self.rows.get(&(group, plural)).copied();
+        known.or_else(|| {
+            let stored = self.kinds.custom().stored();
+            stored.into_iter().find(|row| row.group == group && row.plural == plural)
+        })
     }
 }
 
@@ -183,8 +190,9 @@ impl GarbageCollector {
     /// in a namespace for an object that is in none. Such an object is left alone.
     async fn owner(&self, item: &Item, reference: &Reference) -> Result<Option<Owner>, Status> {
         let documents = self.documents.get(reference.kind.as_str());
-        let row = documents.and_then(|versions| versions.get(reference.api_version.as_str()));
-        let Some(&row) = row else {
+        let row = documents.and_then(|versions| versions.get(reference.api_version.as_str())).copied();
+        let row = row.or_else(|| self.kinds.custom().of_document(&reference.api_version, &reference.kind));
+        let Some(row) = row else {
             tracing::debug!(object = item.key(), kind = reference.kind, "the kind of an owner is not served");
             return Ok(None);
         };

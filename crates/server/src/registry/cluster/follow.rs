@@ -55,7 +55,7 @@ impl Follower {
             let kind = Kind::of(&resource.api_version(), resource.kind)?;
             Some(Followed { prefix: storage::prefix(resource, ""), kind, resource })
         };
-        let stored = kinds.stored().map(|resource| {
+        let stored = kinds.built_in_stored().map(|resource| {
             let name = match resource.group {
                 "" => resource.plural.to_owned(),
                 group => format!("{}.{group}", resource.plural),
@@ -66,7 +66,7 @@ impl Follower {
             OPERATIONS.iter().map(|(kind, operations)| (*kind, operations.map(|name| metrics.graph(name))));
         Self {
             engine,
-            followed: kinds.stored().filter_map(followed).collect(),
+            followed: kinds.built_in_stored().filter_map(followed).collect(),
             refused: metrics.refused_objects.clone(),
             stored: stored.collect(),
             times: times.collect(),

@@ -19,7 +19,7 @@ use portcullis_store::{List, Store as _, StoreError};
 use self::follow::Follower;
 use self::seed::{SeedError, Seeded};
 use super::backend::{Backend, Options};
-use super::{storage, system_objects};
+use super::{custom_kinds, storage, system_objects};
 use crate::certificate_requests::Pkcs10Reader;
 use crate::http::status::Status;
 use crate::registry::metrics::StoreMetrics;
@@ -104,6 +104,7 @@ impl Cluster {
             let list = List { prefix: prefix.into(), ..List::default() };
             stored.extend(backend.list(&list).await?.entries);
         }
+        custom_kinds::load(&backend, kinds.custom()).await?;
         follower.load(&stored);
         follower.count(&backend).await?;
         engine.mark_complete();

@@ -172,7 +172,7 @@ fn take_added(
     resource: &Resource,
     object: &mut Map,
 ) -> Vec<(&'static Update, &'static str, &'static str, Value)> {
-    let added = resource.subresources.iter().filter_map(|below| {
+    let added = resource.subresources().iter().filter_map(|below| {
         let Behaviour::Object(update) = below.behaviour else { return None };
         let (part, field) = update.adds?;
         let value = object.get_mut(part).and_then(Value::as_object_mut)?.remove(field)?;
@@ -195,9 +195,9 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
             meta::set(&mut object, field, value);
         }
     }
-    (resource.prepare_create)(&mut object);
+    resource.prepare_new(&mut object);
     let mut errors = kinds::meta::validate(&object, resource);
-    errors.extend((resource.validate_create)(&object));
+    errors.extend(resource.validate_new(&object));
     refuse(errors)?;
     for (update, part, field, value) in added {
         let before = object.clone();
@@ -207,7 +207,7 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
         (update.prepare)(&mut object, &before);
         refuse((update.validate)(&object, &before))?;
     }
-    let below = resource.subresources.iter().find(|below| matches!(below.behaviour, Behaviour::Status));
+    let below = resource.subresources().iter().find(|below| matches!(below.behaviour, Behaviour::Status));
     let Some(status) = said.get("status").filter(|status| below.is_some() && !status.is_null()) else {
         return Ok(object);
     };

@@ -54,7 +54,7 @@ impl Forms {
             kind == row.kind && version.rsplit_once('/').is_some_and(|(group, _)| group == row.group)
         };
         let alike = ALIKE.iter().filter(|(version, kind)| is_alike(version, kind));
-        let others = kinds.rows().filter_map(|other| {
+        let others = kinds.built_in_rows().filter_map(|other| {
             let conversion = other.version_of.or(other.stored_as).filter(|to| *to.row == *row)?;
             Some(form(&other.api_version(), other.schema, Some(conversion)))
         });

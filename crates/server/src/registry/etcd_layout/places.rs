@@ -140,7 +140,7 @@ impl Places {
             places.add(Place::of_records(records))?;
         }
         places.add(Place::of_addresses())?;
-        for row in kinds.stored().map(Resource::storage) {
+        for row in kinds.built_in_stored().map(Resource::storage) {
             let place = Place::of(row, kinds);
             // Events of both groups are stored as those of the core group.
             if !places.by_prefix.contains_key(&place.prefix) {

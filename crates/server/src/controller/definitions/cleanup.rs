@@ -1,0 +1,116 @@
+//! Deletes the objects of a definition that is being deleted, and then the definition.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kinds::custom::CustomKinds;
+use kinds::resource::Resource;
+use kinds::resources::definitions::status::{Condition, set};
+use kinds::resources::definitions::{CLEANUP, DEFINITIONS};
+use portcullis_store::{Entry, Write};
+
+use crate::controller::runner::Next;
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::deletion::{self, Step};
+use crate::registry::meta::{self, now};
+use crate::registry::options::{DeleteOptions, Propagation};
+use crate::registry::storage::Stored;
+use crate::registry::write;
+
+/// How long to wait until the table of kinds has taken the deletion in.
+const TAKES_IN: Duration = Duration::from_millis(10);
+/// The most objects that are deleted in one commit.
+const TOGETHER: usize = 100;
+/// How long nothing must be there before a definition goes: a request that began before it was deleted may still store
+/// an object.
+const SETTLED: Duration = Duration::from_millis(500);
+/// How long to wait for finalizers of objects.
+const HELD: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Cleanup {
+    backend: Arc<Backend>,
+    kinds: Arc<CustomKinds>,
+    /// Since when the definitions that are being deleted have no objects.
+    empty: Mutex<HashMap<String, Instant>>,
+}
+
+impl Cleanup {
+    pub(super) fn new(backend: Arc<Backend>, kinds: Arc<CustomKinds>) -> Self {
+        Self { backend, kinds, empty: Mutex::default() }
+    }
+
+    fn empty(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
+        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Forgets a definition that is gone.
+    pub(super) fn forget(&self, name: &str) {
+        self.empty().remove(name);
+    }
+
+    /// Goes on with the deletion of a definition.
+    pub(super) async fn step(&self, name: &str, stored: &Stored) -> Result<Next, Status> {
+        if !meta::finalizers(&stored.object).contains(&CLEANUP) {
+            return Ok(Next::OnChange);
+        }
+        let known = self.kinds.definition(name);
+        // Until then objects can be created.
+        if known.as_ref().is_some_and(|known| !known.is_terminating) {
+            return Ok(Next::After(TAKES_IN));
+        }
+        let mut definition = stored.object.clone();
+        let condition = Condition {
+            kind: "Terminating",
+            holds: true,
+            reason: "InstanceDeletionInProgress",
+            message: "CustomResource deletion is in progress",
+        };
+        set(&mut definition, condition, now());
+        if definition != stored.object {
+            let write = write::replace(&DEFINITIONS, &stored.entry, definition, write::SERVER)?;
+            let done = write::commit(&self.backend, vec![write]).await?;
+            return Ok(if done { Next::OnChange } else { Next::Later });
+        }
+        let row = known.and_then(|known| self.kinds.stored_row(&known));
+        if let Some(row) = row
+            && !self.delete_all(row).await?
+        {
+            self.forget(name);
+            return Ok(Next::After(HELD));
+        }
+        let since = *self.empty().entry(name.to_owned()).or_insert_with(Instant::now);
+        let left = SETTLED.saturating_sub(since.elapsed());
+        if row.is_some() && !left.is_zero() {
+            return Ok(Next::After(left));
+        }
+        meta::remove_finalizer(&mut definition, CLEANUP);
+        let write = write::change(&DEFINITIONS, stored, definition)?;
+        let done = write::commit(&self.backend, vec![write]).await?;
+        Ok(if done { Next::OnChange } else { Next::Later })
+    }
+
+    /// Deletes all objects of a kind, as far as possible now. Returns whether none is left.
+    async fn delete_all(&self, row: &'static Resource) -> Result<bool, Status> {
+        let entries = write::all(&self.backend, row, "").await?;
+        for entries in entries.chunks(TOGETHER) {
+            let writes = entries.iter().map(|entry| step(row, entry)).collect::<Result<Vec<_>, _>>()?;
+            let writes: Vec<Write> = writes.into_iter().flatten().collect();
+            write::commit_each(&self.backend, writes).await?;
+        }
+        Ok(entries.is_empty() || write::all(&self.backend, row, "").await?.is_empty())
+    }
+}
+
+/// The next write of the deletion of an object; none if it must wait. One that cannot be read is removed.
+fn step(row: &'static Resource, entry: &Arc<Entry>) -> Result<Option<Write>, Status> {
+    let Ok(stored) = Stored::read(row, Arc::clone(entry)) else { return Ok(Some(write::remove(entry))) };
+    let options = DeleteOptions { propagation: Some(Propagation::Background), ..DeleteOptions::default() };
+    Ok(match deletion::step(row, &stored.object, &options) {
+        Step::Remove | Step::MarkAndRemove(_) => Some(write::remove(entry)),
+        Step::Mark(marked) if marked != stored.object => Some(write::mark(row, entry, marked)?),
+        Step::Mark(_) | Step::Nothing => None,
+    })
+}

@@ -1,0 +1,144 @@
+//! Definitions of custom kinds: which of their names are taken, when their kinds are served, and what becomes of their
+//! objects when they are deleted.
+
+mod api_services;
+mod cleanup;
+mod names;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinds::custom::CustomKinds;
+use kinds::resources::definitions::status::{Condition, holds, set};
+use kinds::resources::definitions::{Approval, DEFINITIONS};
+use kinds::{Kinds, Map};
+use portcullis_store::Event;
+
+use self::cleanup::Cleanup;
+use super::runner::{Controller, Next};
+use crate::http::status::Status;
+use crate::registry::backend::Backend;
+use crate::registry::meta::{self, now};
+use crate::registry::storage::{self, Stored};
+use crate::registry::write;
+
+/// How long to wait until the table of kinds has taken a definition in.
+const TAKES_IN: Duration = Duration::from_millis(10);
+/// How long to wait until a name may be free.
+const CONFLICT: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(super) struct Definitions {
+    backend: Arc<Backend>,
+    kinds: Arc<CustomKinds>,
+    cleanup: Cleanup,
+}
+
+impl Definitions {
+    pub(super) fn new(backend: Arc<Backend>, kinds: &Kinds) -> Self {
+        let cleanup = Cleanup::new(Arc::clone(&backend), Arc::clone(kinds.custom()));
+        Self { backend, kinds: Arc::clone(kinds.custom()), cleanup }
+    }
+}
+
+impl Controller for Definitions {
+    const NAME: &'static str = "customresourcedefinition-controller";
+    const LISTED: &'static str = "/apiextensions.k8s.io/customresourcedefinitions/";
+    const WATCHED: &'static str = "/apiextensions.k8s.io/customresourcedefinitions/";
+
+    type Keys = Option<String>;
+
+    fn concerns(&self, event: &Event) -> Option<String> {
+        Some(storage::place(&DEFINITIONS, event.key()).1.to_owned())
+    }
+
+    async fn reconcile(&self, name: &str) -> Result<Next, Status> {
+        let group = name.split_once('.').map_or("", |(_, group)| group);
+        let Some(stored) = write::find(&self.backend, &DEFINITIONS, "", name).await? else {
+            return self.forgotten(name, group).await;
+        };
+        if meta::is_terminating(&stored.object) {
+            return self.cleanup.step(name, &stored).await;
+        }
+        let mut definition = stored.object.clone();
+        if !names::are_accepted(&definition) {
+            let others = self.others(name, group).await?;
+            names::accept(&mut definition, others.iter().map(|stored| &stored.object), now());
+        }
+        approve(&mut definition);
+        if definition != stored.object {
+            // The change is an event, which leads back here.
+            let write = write::replace(&DEFINITIONS, &stored.entry, definition, write::SERVER)?;
+            let done = write::commit(&self.backend, vec![write]).await?;
+            return Ok(if done { Next::OnChange } else { Next::Later });
+        }
+        if !holds(&definition, "NamesAccepted") {
+            return Ok(Next::After(CONFLICT));
+        }
+        // Who sees that a kind is established can use it.
+        if !self.kinds.definition(name).is_some_and(|known| known.is_served) {
+            return Ok(Next::After(TAKES_IN));
+        }
+        api_services::keep(&self.backend, &self.kinds, group).await?;
+        if holds(&definition, "Established") {
+            return Ok(Next::OnChange);
+        }
+        let condition = Condition {
+            kind: "Established",
+            holds: true,
+            reason: "InitialNamesAccepted",
+            message: "the initial names have been accepted",
+        };
+        set(&mut definition, condition, now());
+        let write = write::replace(&DEFINITIONS, &stored.entry, definition, write::SERVER)?;
+        let done = write::commit(&self.backend, vec![write]).await?;
+        Ok(if done { Next::OnChange } else { Next::Later })
+    }
+}
+
+impl Definitions {
+    /// The other definitions of a group.
+    async fn others(&self, name: &str, group: &str) -> Result<Vec<Stored>, Status> {
+        let entries = write::all(&self.backend, &DEFINITIONS, "").await?;
+        let is_other = |key: &str| {
+            let other = storage::place(&DEFINITIONS, key).1;
+            other != name && other.split_once('.').is_some_and(|(_, of)| of == group)
+        };
+        let others = entries.into_iter().filter(|entry| is_other(&entry.key));
+        others.map(|entry| Stored::read(&DEFINITIONS, entry)).collect()
+    }
+
+    /// What is left to do for a definition that is gone.
+    async fn forgotten(&self, name: &str, group: &str) -> Result<Next, Status> {
+        if self.kinds.definition(name).is_some() {
+            return Ok(Next::After(TAKES_IN));
+        }
+        self.cleanup.forget(name);
+        api_services::keep(&self.backend, &self.kinds, group).await?;
+        Ok(Next::OnChange)
+    }
+}
+
+/// Says whether a group of Kubernetes is approved.
+fn approve(definition: &mut Map) {
+    let (holds, reason, message) = match Approval::of(definition) {
+        None => return,
+        Some(Approval::Approved) => {
+            (true, "ApprovedAnnotation", "approved by the annotation api-approved.kubernetes.io")
+        }
+        Some(Approval::Bypassed) => {
+            (false, "UnapprovedAnnotation", "not approved: the annotation api-approved.kubernetes.io says so")
+        }
+        Some(Approval::Invalid) => (false, "InvalidAnnotation", "api-approved.kubernetes.io is not a URL"),
+        Some(Approval::Missing) => (
+            false,
+            "MissingAnnotation",
+            "protected groups must have approval annotation \"api-approved.kubernetes.io\"",
+        ),
+    };
+    set(
+        definition,
+        Condition { kind: "KubernetesAPIApprovalPolicyConformant", holds, reason, message },
+        now(),
+    );
+}

@@ -1,0 +1,99 @@
+//! Keeps the custom kinds of the table as the stored definitions say. Every server that shares a store does this for itself.
+//!
+//! Definitions are read, and their rules compiled, apart from the threads that serve requests. Changes that come together are
+//! taken in together.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kinds::custom::{CustomKinds, Definition};
+use kinds::resources::definitions::DEFINITIONS;
+use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
+
+use super::backend::Backend;
+use super::storage;
+use crate::match_conditions;
+
+/// The delay before definitions are listed again.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Takes in all stored definitions. Returns the revision at which they were listed.
+///
+/// # Errors
+/// The store failed.
+pub(crate) async fn load(backend: &Backend, kinds: &Arc<CustomKinds>) -> Result<Revision, StoreError> {
+    let prefix = storage::prefix(&DEFINITIONS, "");
+    let listing = backend.list(&List { prefix: prefix.as_str().into(), ..List::default() }).await?;
+    let gone = kinds.names().into_iter().map(|name| (name, None));
+    let mut changes: BTreeMap<Box<str>, Option<Arc<Entry>>> = gone.collect();
+    changes.extend(listing.entries.into_iter().map(|entry| (name_in(&entry.key), Some(entry))));
+    take_in(kinds, changes).await;
+    Ok(listing.revision)
+}
+
+/// Follows the definitions, for ever.
+pub(crate) async fn follow(backend: Arc<Backend>, kinds: Arc<CustomKinds>) {
+    loop {
+        let Err(error) = watch(&backend, &kinds).await;
+        tracing::info!(%error, "changes of definitions were missed: listing again");
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn watch(backend: &Backend, kinds: &Arc<CustomKinds>) -> Result<Infallible, StoreError> {
+    let from = load(backend, kinds).await?;
+    let prefix = storage::prefix(&DEFINITIONS, "");
+    let mut watch = backend.watch(&prefix, from).await?;
+    loop {
+        let events = watch.next().await?;
+        let change = |event: &Event| (name_in(event.key()), event.entry.clone());
+        take_in(kinds, events.iter().map(change).collect()).await;
+    }
+}
+
+fn name_in(key: &str) -> Box<str> {
+    storage::place(&DEFINITIONS, key).1.into()
+}
+
+/// Takes in definitions, and forgets those that are gone.
+async fn take_in(kinds: &Arc<CustomKinds>, changes: BTreeMap<Box<str>, Option<Arc<Entry>>>) {
+    if changes.is_empty() {
+        return;
+    }
+    let kinds = Arc::clone(kinds);
+    let work = move || {
+        let read = changes.into_iter().map(|(name, entry)| {
+            let definition = entry.and_then(|entry| read(&kinds, &name, &entry));
+            (name, definition)
+        });
+        let read: Vec<_> = read.collect();
+        if let Err(error) = kinds.change(read) {
+            tracing::error!(%error, "a custom kind is not served");
+        }
+    };
+    if let Err(error) = tokio::task::spawn_blocking(work).await {
+        tracing::error!(%error, "definitions cannot be taken in");
+    }
+}
+
+/// Reads a definition. One that cannot be read is not served.
+fn read(kinds: &CustomKinds, name: &str, entry: &Entry) -> Option<Definition> {
+    let object = match storage::decode(&entry.value) {
+        Ok(object) => object,
+        Err(status) => {
+            tracing::error!(name, error = status.message(), "a definition cannot be read, and is not served");
+            return None;
+        }
+    };
+    let before = kinds.definition(name);
+    match Definition::read(&object, before.as_deref(), entry.modified.0, &match_conditions::RULES) {
+        Ok(definition) => Some(definition),
+        Err(errors) => {
+            let error = errors.first().map(ToString::to_string).unwrap_or_default();
+            tracing::error!(name, error, "the rules of a definition cannot be compiled: it is not served");
+            None
+        }
+    }
+}
