@@ -14,36 +14,12 @@ const TRIES_FOR_AN_AGE: usize = 3;
 const OTHERWISE: &[(&str, &str)] = &[
     // On purpose (CS-18): keys on P-224 are refused.
     ("csr-create-request", "key-p224"),
-    // Server-side apply of custom objects, and what comes of it.
-    ("crd-cel", "t-apply-frozen"),
-    ("crd-cluster-scope", "apply"),
-    ("crd-cluster-scope", "watch"),
-    ("crd-cluster-scope", "deletecollection"),
-    ("crd-cluster-scope", "list-after"),
-    ("crd-definitions", "apply-patch"),
-    ("crd-machines", "machine-status-apply"),
-    ("crd-pruning-defaults", "apply-unknown"),
-    ("crd-machines", "machine-by-label"),
-    ("crd-machines", "machine-delete"),
-    ("crd-machines", "machine-deleting-phase"),
-    ("crd-machines", "machine-gone"),
-    ("crd-ratcheting", "apply-unrelated"),
-    ("crd-ratcheting", "status-unrelated"),
-    ("crd-rbac", "apply-existing"),
-    ("crd-rbac", "apply-new"),
-    ("crd-status-scale", "scale-apply-conflict"),
-    ("crd-status-scale", "scale-fields"),
-    ("crd-verbs", "apply-yaml"),
-    ("crd-verbs", "watch"),
-    ("crd-verbs", "delete-dry"),
-    ("crd-verbs", "delete-orphan"),
     // An object that is too large is the client's to mend: 413 for 500. The answer to a larger one can be lost with the
     // connection, on which the rest of the body is not read.
     ("crd-verbs", "big-1.6m"),
     ("crd-verbs", "big-3.2m"),
     // The text of an error, in protobuf.
     ("crd-tables", "protobuf"),
-    ("crd-versions", "apply-v1alpha1"),
 ];
 
 /// Whether a line of a recording is a case that is answered differently.

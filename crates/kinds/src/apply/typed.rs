@@ -28,7 +28,7 @@ impl Typed {
     }
 
     /// The schema of a value that has no declared field.
-    fn undeclared() -> Self {
+    pub(crate) fn undeclared() -> Self {
         Self { ownership: Ownership::Granular, ..Self::plain(Shape::Any) }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use portcullis_apimachinery::field_error::FieldErrors;
 
+use super::prune::prune;
 use super::rules::RuleCompiler;
 use super::version::Version;
 use crate::Map;
@@ -115,6 +116,19 @@ impl Definition {
     /// The version in which objects are stored.
     pub fn storage(&self) -> Option<&Version> {
         self.versions().iter().find(|version| version.is_storage)
+    }
+
+    /// The version that an `apiVersion` names; nothing if it is none of this kind.
+    pub fn version_at(&self, api_version: &str) -> Option<&Version> {
+        let (group, version) = api_version.split_once('/')?;
+        self.version(version).filter(|_| *self.group == *group)
+    }
+
+    /// Sets the version of an object, and drops what the version does not know.
+    pub fn convert(&self, mut object: Map, version: &Version) -> Map {
+        object.insert("apiVersion".to_owned(), format!("{}/{}", self.group, version.name).into());
+        prune(&mut object, &version.schema);
+        object
     }
 
     /// The revision at which the specification came into force.

@@ -112,6 +112,7 @@ impl CustomRow {
             schema: &CUSTOM,
             metadata_checks: MetadataChecks { alone: 0, as_update: 1, knows_finalizers: false },
             selects_namespace: is_namespaced,
+            status_resets: &["metadata", "spec"],
             updates_unconditionally: false,
             custom: Some(self),
             ..Resource::USUAL
@@ -148,13 +149,6 @@ impl CustomRow {
     }
 }
 
-/// Sets the version of an object, and drops what the version does not know.
-fn convert(mut object: Map, api_version: String, version: &Version) -> Map {
-    object.insert("apiVersion".to_owned(), api_version.into());
-    prune::prune(&mut object, &version.schema);
-    object
-}
-
 impl Custom for CustomRow {
     fn storage(&self) -> &'static Resource {
         let storage = self.storage.load();
@@ -180,6 +174,10 @@ impl Custom for CustomRow {
 impl CustomStrategy for CustomRow {
     fn names(&self) -> Names {
         self.with(|definition, _| definition.names.clone()).unwrap_or_default()
+    }
+
+    fn definition(&self) -> Option<Arc<Definition>> {
+        self.definition.load_full()
     }
 
     fn is_costly(&self) -> bool {
@@ -232,7 +230,7 @@ impl CustomStrategy for CustomRow {
         let definition = self.definition.load();
         match definition.as_deref().and_then(|definition| Some((definition, definition.storage()?))) {
             Some((definition, version)) => {
-                let mut stored = convert(object, format!("{}/{}", definition.group, version.name), version);
+                let mut stored = definition.convert(object, version);
                 // What this version cannot say is as if nobody had said it.
                 if *version.name != *self.identity.version {
                     defaults::default(&mut stored, &version.schema);
@@ -250,8 +248,7 @@ impl CustomStrategy for CustomRow {
 
     fn shown(&self, mut stored: Map) -> Result<Map, String> {
         let shown = self.with(|definition, version| {
-            let (group, name) = stored.text("apiVersion").split_once('/').unwrap_or_default();
-            if definition.version(name).is_none() || *definition.group != *group {
+            if definition.version_at(stored.text("apiVersion")).is_none() {
                 let found = stored.text("apiVersion");
                 return Err(format!(
                     "request to convert CR from an invalid group/version: {found}: the object must be stored again in a \
@@ -263,7 +260,7 @@ impl CustomStrategy for CustomRow {
                 prune::prune(&mut stored, &storage.schema);
                 defaults::default(&mut stored, &storage.schema);
             }
-            Ok(convert(std::mem::take(&mut stored), self.api_version(), version))
+            Ok(definition.convert(std::mem::take(&mut stored), version))
         });
         shown.unwrap_or(Ok(stored))
     }

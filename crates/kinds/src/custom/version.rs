@@ -6,6 +6,7 @@ use portcullis_apimachinery::field_error::{FieldError, FieldErrorReason, FieldEr
 
 use super::columns::Columns;
 use super::field_path::FieldPath;
+use super::ownership::Structural;
 use super::rules::{RuleCompiler, Rules};
 use super::scale::ScalePaths;
 use super::schema::Schema;
@@ -104,6 +105,11 @@ impl Version {
             errors.extend(rules.check(&self.schema, object, old));
         }
         errors
+    }
+
+    /// The schema of whole objects, as server-side apply sees it.
+    pub fn ownership(&self) -> Structural<'_> {
+        Structural::whole(&self.schema)
     }
 
     /// Whether the schema has rules.

@@ -1,12 +1,13 @@
 //! What a row says of a custom kind. Its definition can change while the server runs, so the row asks each time.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use portcullis_apimachinery::field_error::FieldErrors;
 use serde_json::Value;
 
 use crate::Map;
-use crate::custom::FieldPath;
+use crate::custom::{Definition, FieldPath};
 use crate::decode::{DecodeError, Problem};
 use crate::table::Row;
 
@@ -27,6 +28,9 @@ pub struct Names {
 pub trait CustomStrategy: Debug + Send + Sync {
     /// The names.
     fn names(&self) -> Names;
+
+    /// The definition, as it is now; nothing once it is gone.
+    fn definition(&self) -> Option<Arc<Definition>>;
 
     /// Whether a write can take long, because rules are evaluated.
     fn is_costly(&self) -> bool;

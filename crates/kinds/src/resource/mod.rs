@@ -437,9 +437,19 @@ impl Resource {
             validate: self.validate_update,
             on_request: self.on_update,
             custom: self.strategy(),
-            keeps: Keeps::Except(self.resets),
+            keeps: match self.has_status() {
+                true => Keeps::Except(self.resets),
+                false => Keeps::ALL,
+            },
             ..Update::NOTHING
         }
+    }
+
+    /// Whether an update of the main resource leaves the status to its own endpoint. A custom kind can be without one.
+    fn has_status(&self) -> bool {
+        self.custom.is_none_or(|custom| {
+            custom.subresources().iter().any(|below| matches!(below.behaviour, Behaviour::Status))
+        })
     }
 
     /// What the definition of a custom kind says about requests.

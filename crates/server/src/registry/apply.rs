@@ -3,7 +3,8 @@
 use http::StatusCode;
 use kinds::Map;
 use kinds::apply::{Application, ApplyError, Conflicts};
-use kinds::resource::Resource;
+use kinds::decode::DecodeError;
+use kinds::resource::{Part, Resource};
 use kinds::schema::{REST, Shape, Type};
 use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
@@ -87,14 +88,17 @@ pub(crate) fn apply(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<
     }
     match scope.part {
         None => whole(scope, old, config, how),
-        Some(_) => of_part(scope, old, config, how),
+        Some(part) => of_part(scope, part, old, config, how),
     }
 }
 
 fn whole(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Result<Map, Status> {
     let served = scope.target.served;
     let merged = merged(scope, old, config, how)?;
-    let object = converted(scope, merged.clone(), served)?;
+    let mut object = converted(scope, merged.clone(), served)?;
+    if let Some(custom) = served.custom {
+        custom.complete(&mut object, None).map_err(|error| unconverted(scope, &error))?;
+    }
     let mut object = decode::current(object, served)?;
     decode::default(scope.target.resource, &mut object);
     meta::drop_repeated_owners(&mut object);
@@ -104,7 +108,13 @@ fn whole(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Res
 }
 
 /// Applies a part: what it says of the object is applied to the object, as its scale.
-fn of_part(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Result<Map, Status> {
+fn of_part(
+    scope: &RequestScope<'_>,
+    part: &Part,
+    old: &Map,
+    config: &Map,
+    how: How<'_>,
+) -> Result<Map, Status> {
     let documents = scope.documents();
     let row = documents.target.served;
     let faults = kinds::apply::faults(kinds::apply::Typed::of(row.schema), config);
@@ -116,9 +126,14 @@ fn of_part(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> R
     for field in ["kind", "apiVersion"] {
         of_object.extend(old.get(field).map(|value| (field.to_owned(), value.clone())));
     }
-    if let Some(wanted) = wanted {
-        let spec = Map::from_iter([("replicas".to_owned(), wanted)]);
-        of_object.insert("spec".to_owned(), spec.into());
+    match (wanted, part.custom) {
+        (None, _) => {}
+        // What is wrong with the number is found when it is written.
+        (Some(_), Some(custom)) => drop(custom.set_scale(&mut of_object, config)),
+        (Some(wanted), None) => {
+            let spec = Map::from_iter([("replicas".to_owned(), wanted)]);
+            of_object.insert("spec".to_owned(), spec.into());
+        }
     }
     let merged = merged(scope, old, &of_object, how)?;
     // The document has its own validation.
@@ -131,7 +146,8 @@ fn of_part(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> R
             }
         }
         update::check_name(&documents, &document)?;
-        let replicas = merged.get("spec").and_then(|spec| spec.get("replicas")).cloned();
+        let scaled = part.document(&merged).unwrap_or_default();
+        let replicas = scaled.get("spec").and_then(|spec| spec.get("replicas")).cloned();
         if let Some(spec) = document.get_mut("spec").and_then(Value::as_object_mut) {
             spec.insert("replicas".to_owned(), replicas.unwrap_or_default());
         }
@@ -158,10 +174,12 @@ fn merged(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Re
 fn converted(scope: &RequestScope<'_>, mut object: Map, row: &Resource) -> Result<Map, Status> {
     wrap_object(&mut object, row.schema);
     let decoded = kinds::decode::value(object.into(), row.schema);
-    decoded.map(|decoded| decoded.object).map_err(|error| {
-        let what = what(scope);
-        Status::unknown(format!("failed to convert new object ({what}) to proper version: {error}"))
-    })
+    decoded.map(|decoded| decoded.object).map_err(|error| unconverted(scope, &error))
+}
+
+fn unconverted(scope: &RequestScope<'_>, error: &DecodeError) -> Status {
+    let what = what(scope);
+    Status::unknown(format!("failed to convert new object ({what}) to proper version: {error}"))
 }
 
 fn wrap_object(object: &mut Map, ty: &Type) {

@@ -2,12 +2,11 @@
 //!
 //! Every create, update, patch and apply of a client is recorded, and so are those of the server's controllers. What deletes,
 //! binds or evicts changes objects without being recorded, as in Kubernetes.
-//!
-//! DIVERGES: nothing is recorded in custom objects, which cannot be applied.
 
 use std::borrow::Cow;
 
 use kinds::apply::{Endpoint, Typed, Versions, Write};
+use kinds::custom::{Definition, ObjectSchema};
 use kinds::resource::{Behaviour, Keeps, Resource};
 use kinds::{Kinds, Map};
 
@@ -23,6 +22,8 @@ pub(super) struct KindVersions<'a> {
     /// The version that most requests are about, and its name.
     served: (&'static Resource, &'a str),
     kinds: Option<&'a Kinds>,
+    /// The definition of a custom kind.
+    definition: Option<&'a Definition>,
 }
 
 impl KindVersions<'_> {
@@ -36,16 +37,24 @@ impl KindVersions<'_> {
     }
 }
 
-impl Versions for KindVersions<'_> {
-    type Schema = Typed;
+impl<'a> Versions for KindVersions<'a> {
+    type Schema = ObjectSchema<'a>;
 
-    fn schema(&self, version: &str) -> Option<Typed> {
-        self.find(version).map(|row| Typed::of(row.schema))
+    fn schema(&self, version: &str) -> Option<ObjectSchema<'a>> {
+        if self.resource.custom.is_some() {
+            let version = self.definition?.version_at(version)?;
+            return Some(ObjectSchema::Structural(version.ownership()));
+        }
+        self.find(version).map(|row| ObjectSchema::BuiltIn(Typed::of(row.schema)))
     }
 
     fn convert<'o>(&self, object: Cow<'o, Map>, from: &str, to: &str) -> Option<Cow<'o, Map>> {
         if from == to {
             return Some(object);
+        }
+        if self.resource.custom.is_some() {
+            let definition = self.definition?;
+            return Some(Cow::Owned(definition.convert(object.into_owned(), definition.version_at(to)?)));
         }
         let (from, to) = (self.find(from)?, self.find(to)?);
         let stored = decode::current(object.into_owned(), from).ok()?;
@@ -60,7 +69,9 @@ pub(super) fn at_endpoint<R>(
 ) -> R {
     let Target { resource, served, subresource, .. } = scope.target;
     let (version, now) = (served.api_version(), meta::time(now()));
-    let versions = KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds) };
+    let definition = resource.custom.and_then(|custom| custom.definition());
+    let definition = definition.as_deref();
+    let versions = KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds), definition };
     act(Endpoint {
         versions: &versions,
         version: &version,
@@ -72,9 +83,6 @@ pub(super) fn at_endpoint<R>(
 
 /// Records what a request changed, in the object that it makes of the stored one, or in a new one.
 pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>, object: &mut Map) {
-    if scope.target.resource.custom.is_some() {
-        return meta::unset(object, "managedFields");
-    }
     let served = scope.target.served;
     at_endpoint(scope, |endpoint| {
         let live = match old {
@@ -94,15 +102,14 @@ pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>,
 
 /// Records what this server itself wrote: to the status, if nothing else changed.
 pub(super) fn record_own(resource: &'static Resource, manager: &str, old: Option<&Map>, object: &mut Map) {
-    if resource.custom.is_some() {
-        return;
-    }
     let (version, now) = (resource.api_version(), meta::time(now()));
     let is_same = |old: &Map, name: &str| object.get(name) == old.get(name);
     let is_status = old.is_some_and(|old| is_same(old, "metadata") && is_same(old, "spec"));
     let mut subresources = resource.subresources.iter();
     let status = subresources.find(|below| is_status && matches!(below.behaviour, Behaviour::Status));
-    let versions = KindVersions { resource, served: (resource, &version), kinds: None };
+    let definition = resource.custom.and_then(|custom| custom.definition());
+    let definition = definition.as_deref();
+    let versions = KindVersions { resource, served: (resource, &version), kinds: None, definition };
     let endpoint = Endpoint {
         versions: &versions,
         version: &version,

@@ -19,8 +19,9 @@ use crate::registry::{apply, part};
 
 const READ: &str = "application/json-patch+json, application/merge-patch+json, \
      application/strategic-merge-patch+json, application/apply-patch+yaml";
-/// The patches of custom objects. DIVERGES: Kubernetes also applies configurations to them.
-const READ_CUSTOM: &str = "application/json-patch+json, application/merge-patch+json";
+/// The patches of custom objects.
+const READ_CUSTOM: &str =
+    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 const APPLY: &str = "application/apply-patch+yaml";
 
 /// Patches an object.
@@ -29,9 +30,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: Bytes) -> 
     let media_type = negotiate::content_type(&request.head.headers).to_ascii_lowercase();
     let is_custom = request.scope.target.served.custom.is_some()
         || request.scope.part.is_some_and(|part| part.custom.is_some());
-    if is_custom
-        && (media_type == APPLY || PatchKind::of_media_type(&media_type) == Some(PatchKind::Strategic))
-    {
+    if is_custom && PatchKind::of_media_type(&media_type) == Some(PatchKind::Strategic) {
         return Err(Status::unsupported_media_type(READ_CUSTOM));
     }
     if media_type == APPLY {
