@@ -41,7 +41,11 @@ impl Forms {
     pub(crate) const TEXT: Self = Self { has_protobuf: false, has_table: false };
 
     fn refusal(self) -> Status {
-        Status::not_acceptable(if self.has_protobuf { ACCEPTED } else { TEXTS })
+        match self.has_protobuf {
+            true => Status::not_acceptable(ACCEPTED),
+            // DIVERGES: Kubernetes also names protobuf, which it does not send.
+            false => Status::not_acceptable(TEXTS).without_details(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderValue;
-use http::header::{CONNECTION, CONTENT_LENGTH};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
@@ -36,6 +36,10 @@ pub(crate) async fn read(
     let too_large = || Status::too_large(limits.body_bytes);
     let announced = head.headers.get(CONTENT_LENGTH).and_then(|v| v.to_str().ok()?.parse::<u64>().ok());
     if announced.is_some_and(|n| usize::try_from(n).map_or(true, |n| n > limits.body_bytes)) {
+        if !head.headers.contains_key(EXPECT) {
+            // As in Go's server, a body that is a little too large is read, so that its sender sees the answer.
+            drain(body, limits.body_bytes.saturating_add(DRAIN_BYTES), limits.body_read).await;
+        }
         return Err(too_large());
     }
     let collecting = async {
@@ -72,20 +76,20 @@ pub(crate) async fn end<P>(
         return;
     }
     if !expects && let Some(_draining) = connection.activity.drain() {
-        drain(body).await;
+        drain(body, DRAIN_BYTES, DRAIN_TIME).await;
     }
     if !body.is_end_stream() && !connection.is_http2 {
         answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
 }
 
-/// Discards a body, up to a limit.
-async fn drain(body: &mut Incoming) {
-    if body.size_hint().lower() > DRAIN_BYTES as u64 {
+/// Discards a body, unless it is larger than this. What is read of it is not kept.
+async fn drain(body: &mut Incoming, most: usize, time: Duration) {
+    if usize::try_from(body.size_hint().lower()).map_or(true, |length| length > most) {
         return;
     }
     let discarding = async {
-        let mut left = DRAIN_BYTES;
+        let mut left = most;
         while let Some(Ok(frame)) = body.frame().await {
             let length = frame.data_ref().map_or(0, Bytes::len);
             match left.checked_sub(length) {
@@ -95,5 +99,5 @@ async fn drain(body: &mut Incoming) {
         }
     };
     // If the body does not arrive or end, closing the connection cuts it off.
-    let _ = timeout(DRAIN_TIME, discarding).await;
+    let _ = timeout(time, discarding).await;
 }

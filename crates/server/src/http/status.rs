@@ -86,7 +86,7 @@ impl From<&FieldError> for Cause {
     }
 }
 
-/// Returns Returns `configmaps` or `roles.rbac.authorization.k8s.io`.
+/// Returns `configmaps` or `roles.rbac.authorization.k8s.io`.
 fn qualified(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
@@ -133,6 +133,12 @@ impl Status {
     pub fn not_acceptable(accepted: &str) -> Self {
         let message = format!("only the following media types are accepted: {accepted}");
         Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message, Some(Details::default()))
+    }
+
+    /// The same, without details.
+    pub(crate) fn without_details(mut self) -> Self {
+        self.0.details = None;
+        self
     }
 
     /// The media type of the body is not supported (AP-10).

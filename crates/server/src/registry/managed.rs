@@ -54,6 +54,8 @@ impl<'a> Versions for KindVersions<'a> {
         }
         if self.resource.custom.is_some() {
             let definition = self.definition?;
+            // DIVERGES: Kubernetes keeps fields that the other version does not know, cannot compare them, and forgets all
+            // managers.
             return Some(Cow::Owned(definition.convert(object.into_owned(), definition.version_at(to)?)));
         }
         let (from, to) = (self.find(from)?, self.find(to)?);
@@ -71,7 +73,8 @@ pub(super) fn at_endpoint<R>(
     let (version, now) = (served.api_version(), meta::time(now()));
     let definition = resource.custom.and_then(|custom| custom.definition());
     let definition = definition.as_deref();
-    let versions = KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds), definition };
+    let versions =
+        KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds), definition };
     act(Endpoint {
         versions: &versions,
         version: &version,
