@@ -13,6 +13,7 @@ use portcullis_policy::engine::EngineConfig;
 use portcullis_server::admission::AdmissionPlugins;
 use portcullis_server::encryption::EncryptionConfig;
 use portcullis_server::registry::cluster::seed::Seeded;
+use portcullis_server::registry::definition_sets::DefinitionSet;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::{
     AddressRanges, ApiServer, App, Config, Metrics, PortRange, ServiceRanges, StartError,
@@ -93,6 +94,10 @@ pub struct ServeArgs {
     /// The directory of objects, keys, certificates and admin.kubeconfig
     #[arg(long, value_name = "DIR", default_value = "./portcullis-data")]
     data_dir: PathBuf,
+
+    /// Definitions of custom kinds to create at start, unless they are there: machines (those of Cluster API and of OpenShift)
+    #[arg(long, value_name = "SETS", value_delimiter = ',')]
+    install_crds: Vec<DefinitionSet>,
 
     /// The EncryptionConfiguration for stored objects. After the configuration has changed, the server rewrites the file of the
     /// embedded store when it starts; objects in etcd are encrypted anew when they are written next
@@ -195,6 +200,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         limits: args.limits.limits()?,
         store_quota: args.limits.store_quota(),
         encryption: encryption(args)?,
+        install_definitions: args.install_crds.clone(),
         runtime_config: RuntimeConfig::parse(&args.runtime_config.join(",")).map_err(Failure::input)?,
         authentication: args.authentication.config()?,
         service_ranges: ServiceRanges {

@@ -100,7 +100,7 @@ impl Version {
             matches!(error.reason, NotSupported | Required | TooLong | TooMany | TypeInvalid)
         };
         if errors.iter().any(is_blocking) {
-            errors.push(FieldError::invalid(values::WHOLE, "null", NOT_CHECKED));
+            errors.push(FieldError::invalid(values::WHOLE, "\"null\"", NOT_CHECKED));
         } else {
             errors.extend(rules.check(&self.schema, object, old));
         }

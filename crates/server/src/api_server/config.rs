@@ -24,6 +24,7 @@ use crate::http::limits::Limits;
 use crate::proxy::kubelets::KubeletSettings;
 use crate::registry::backend::EtcdConfig;
 use crate::registry::bootstrap_authorities;
+use crate::registry::definition_sets::DefinitionSet;
 use crate::registry::runtime_config::RuntimeConfig;
 use crate::signing::{Signing, USUAL_LONGEST};
 
@@ -61,6 +62,8 @@ pub struct Config {
     pub filter_lists: FilterLists,
     /// The resource limits.
     pub limits: Limits,
+    /// The definitions of custom kinds that are created at start (`--install-crds`).
+    pub install_definitions: Vec<DefinitionSet>,
     /// The optional API versions that are enabled (`--runtime-config`).
     pub runtime_config: RuntimeConfig,
     /// The metrics, in which the caller may have registered more.
@@ -119,6 +122,7 @@ impl Default for Config {
             advertise_address: None,
             filter_lists: FilterLists::default(),
             limits: Limits::default(),
+            install_definitions: Vec::new(),
             runtime_config: RuntimeConfig::default(),
             metrics: Metrics::default(),
             checks: Vec::new(),

@@ -41,6 +41,7 @@ use crate::registry::bootstrap_authorities::BootstrapAuthorities;
 use crate::registry::cluster::seed::Seeded;
 use crate::registry::cluster::{Cluster, approver_access};
 use crate::registry::custom_kinds;
+use crate::registry::definition_sets;
 use crate::registry::etcd_layout::EtcdLayout;
 use crate::registry::own_objects;
 use crate::registry::server_addresses::{self, ServerAddress};
@@ -381,6 +382,10 @@ impl ApiServer {
                 own_objects::serve_cluster(backend, &addresses, advertised, address.port()),
             );
             told.map_err(|status| StartError::unavailable(status.message()))?;
+            for set in config.install_definitions {
+                let installed = definition_sets::install(backend, set).await;
+                installed.map_err(|status| StartError::unavailable(status.message()))?;
+            }
             let shared = Some(backend).filter(|backend| backend.is_shared()).zip(advertised);
             let leaving = shared.map(|(backend, ip)| {
                 let (leave, stop) = oneshot::channel();

@@ -13,6 +13,7 @@ pub(crate) mod context;
 pub(crate) mod create;
 pub(crate) mod custom_kinds;
 pub(crate) mod decode;
+pub mod definition_sets;
 pub(crate) mod delete;
 pub(crate) mod delete_collection;
 pub(crate) mod deletion;

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use kinds::Map;
-use kinds::custom::{Old, Rule, Rules, Schema, WHOLE};
+use kinds::custom::{JsonType, Old, Rule, Rules, Schema, WHOLE};
 use kube_cel::cel::Value;
 use kube_cel::cel::objects::OptionalValue;
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value as Json;
 
 use super::values::Converted;
@@ -56,7 +57,7 @@ impl Rules for CompiledRules {
         walk.members(&self.root, schema, object, old, "");
         if walk.left.get().is_none() {
             let why = "validation failed due to running out of cost budget, no further validation rules will be run";
-            walk.errors.push(FieldError::invalid(WHOLE, "null", why));
+            walk.errors.push(FieldError::invalid(WHOLE, "\"null\"", why));
         }
         walk.errors
     }
@@ -151,7 +152,7 @@ impl Walk {
             if !self.takes(&rule.compiled, &measured) {
                 return;
             }
-            self.rule(rule, (&value, old), &measured, path);
+            self.rule(rule, schema, (&value, old), &measured, path);
         }
     }
 
@@ -173,6 +174,7 @@ impl Walk {
     fn rule(
         &mut self,
         rule: &CompiledRule,
+        schema: &Schema,
         (value, old): (&Value, Option<Value>),
         measured: &Converted,
         path: &str,
@@ -182,6 +184,8 @@ impl Walk {
             std::iter::once(("self", value.clone())).chain(old)
         };
         let text = &rule.rule.rule;
+        // The value can be large. As in Kubernetes, its type stands for it.
+        let value_type = quoted(schema.kind.map_or("", JsonType::name));
         let field = match (&rule.below, path) {
             (None, "") => WHOLE.to_owned(),
             (None, path) => path.to_owned(),
@@ -195,13 +199,13 @@ impl Walk {
             Ok(_) => {
                 self.errors.push(FieldError::invalid(
                     field,
-                    "null",
+                    value_type,
                     format!("rule evaluates to no bool: {text}"),
                 ));
                 return;
             }
             Err(why) => {
-                self.errors.push(FieldError::invalid(field, "null", format!("rule: {text}: {why}")));
+                self.errors.push(FieldError::invalid(field, value_type, format!("rule: {text}: {why}")));
                 return;
             }
         }
@@ -219,7 +223,7 @@ impl Walk {
             "FieldValueForbidden" => FieldError::forbidden(field, message),
             "FieldValueRequired" => FieldError::required(field, message),
             "FieldValueDuplicate" => FieldError::duplicate(field, message),
-            _ => FieldError::invalid(field, "null", message),
+            _ => FieldError::invalid(field, value_type, message),
         });
     }
 }
