@@ -44,6 +44,8 @@ const LICENCES: &[&str] = &[
 const DUPLICATES: &[(&str, &str)] = &[
     ("base64", "jsonwebtoken, to base64 0.23"),
     ("cpufeatures", "crypto_secretbox, to cpufeatures 0.3"),
+    ("getrandom", "ahash, by kube-runtime, to getrandom 0.4; the example of controllers alone"),
+    ("hashbrown", "kube-runtime, to hashbrown 0.17; the example of controllers alone"),
     ("syn", "zerocopy-derive, to syn 3; build time only"),
     ("thiserror", "cel, to thiserror 2"),
     ("thiserror-impl", "cel, to thiserror 2"),
@@ -221,7 +223,7 @@ fn names(source: &str, package: &str) -> bool {
 
 fn members() -> Vec<PathBuf> {
     let crates = fs::read_dir(repository().join("crates")).unwrap().map(|entry| entry.unwrap().path());
-    crates.chain([repository().join("fuzz")]).collect()
+    crates.chain(["examples/controllers", "fuzz"].map(|member| repository().join(member))).collect()
 }
 
 #[test]
