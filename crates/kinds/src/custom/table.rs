@@ -33,6 +33,8 @@ struct Live {
     by_path: HashMap<(&'static str, &'static str, &'static str), &'static Resource>,
     /// The rows in which objects are stored.
     stored: Vec<&'static Resource>,
+    /// The same, by group and plural name.
+    by_place: HashMap<(&'static str, &'static str), &'static Resource>,
     /// How often the table has changed.
     generation: u64,
 }
@@ -95,9 +97,12 @@ impl CustomKinds {
 
     /// The row in which the objects of a definition are stored.
     pub fn stored_row(&self, definition: &Definition) -> Option<&'static Resource> {
-        let live = self.live.load();
-        let mut stored = live.stored.iter();
-        stored.find(|row| *row.group == *definition.group && *row.plural == *definition.plural).copied()
+        self.stored_in(&definition.group, &definition.plural)
+    }
+
+    /// The row in which the objects of a group and a plural name are stored.
+    pub fn stored_in(&self, group: &str, plural: &str) -> Option<&'static Resource> {
+        self.live.load().by_place.get(&(group, plural)).copied()
     }
 
     /// Whether the kind of a row that the table was given is defined here.
@@ -178,7 +183,9 @@ impl CustomKinds {
                     next.by_path.insert((resource.plural, resource.version, resource.group), resource);
                 }
                 if version.is_storage {
-                    next.stored.push(row.storage());
+                    let storage = row.storage();
+                    next.stored.push(storage);
+                    next.by_place.insert((storage.group, storage.plural), storage);
                 }
             }
         }

@@ -8,8 +8,9 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::custom::{CustomKinds, Definition};
-use kinds::resources::definitions::DEFINITIONS;
+use kinds::Kinds;
+use kinds::custom::{Definition, RuleCompiler};
+use kinds::resources::definitions::{DEFINITIONS, fault};
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
 
 use super::backend::Backend;
@@ -23,18 +24,18 @@ const PAUSE: Duration = Duration::from_millis(500);
 ///
 /// # Errors
 /// The store failed.
-pub(crate) async fn load(backend: &Backend, kinds: &Arc<CustomKinds>) -> Result<Revision, StoreError> {
+pub(crate) async fn load(backend: &Backend, kinds: &Kinds) -> Result<Revision, StoreError> {
     let prefix = storage::prefix(&DEFINITIONS, "");
     let listing = backend.list(&List { prefix: prefix.as_str().into(), ..List::default() }).await?;
-    let gone = kinds.names().into_iter().map(|name| (name, None));
+    let gone = kinds.custom().names().into_iter().map(|name| (name, None));
     let mut changes: BTreeMap<Box<str>, Option<Arc<Entry>>> = gone.collect();
     changes.extend(listing.entries.into_iter().map(|entry| (name_in(&entry.key), Some(entry))));
-    take_in(kinds, changes).await;
+    take_in(backend, kinds, changes).await;
     Ok(listing.revision)
 }
 
 /// Follows the definitions, for ever.
-pub(crate) async fn follow(backend: Arc<Backend>, kinds: Arc<CustomKinds>) {
+pub(crate) async fn follow(backend: Arc<Backend>, kinds: Kinds) {
     loop {
         let Err(error) = watch(&backend, &kinds).await;
         tracing::info!(%error, "changes of definitions were missed: listing again");
@@ -42,14 +43,14 @@ pub(crate) async fn follow(backend: Arc<Backend>, kinds: Arc<CustomKinds>) {
     }
 }
 
-async fn watch(backend: &Backend, kinds: &Arc<CustomKinds>) -> Result<Infallible, StoreError> {
+async fn watch(backend: &Backend, kinds: &Kinds) -> Result<Infallible, StoreError> {
     let from = load(backend, kinds).await?;
     let prefix = storage::prefix(&DEFINITIONS, "");
     let mut watch = backend.watch(&prefix, from).await?;
     loop {
         let events = watch.next().await?;
         let change = |event: &Event| (name_in(event.key()), event.entry.clone());
-        take_in(kinds, events.iter().map(change).collect()).await;
+        take_in(backend, kinds, events.iter().map(change).collect()).await;
     }
 }
 
@@ -58,28 +59,57 @@ fn name_in(key: &str) -> Box<str> {
 }
 
 /// Takes in definitions, and forgets those that are gone.
-async fn take_in(kinds: &Arc<CustomKinds>, changes: BTreeMap<Box<str>, Option<Arc<Entry>>>) {
+async fn take_in(backend: &Backend, kinds: &Kinds, changes: BTreeMap<Box<str>, Option<Arc<Entry>>>) {
     if changes.is_empty() {
         return;
     }
-    let kinds = Arc::clone(kinds);
+    let table = kinds.clone();
+    let names: Vec<Box<str>> = changes.keys().cloned().collect();
+    let known = |name: &Box<str>| kinds.custom().definition(name);
+    let new: Vec<&Box<str>> = names.iter().filter(|name| known(name).is_none()).collect();
     let work = move || {
         let read = changes.into_iter().map(|(name, entry)| {
-            let definition = entry.and_then(|entry| read(&kinds, &name, &entry));
+            let definition = entry.and_then(|entry| read(&table, &name, &entry, &match_conditions::RULES));
             (name, definition)
         });
         let read: Vec<_> = read.collect();
-        if let Err(error) = kinds.change(read) {
+        if let Err(error) = table.custom().change(read) {
             tracing::error!(%error, "a custom kind is not served");
         }
     };
     if let Err(error) = tokio::task::spawn_blocking(work).await {
         tracing::error!(%error, "definitions cannot be taken in");
     }
+    for definition in new.into_iter().filter_map(known) {
+        tell_unreadable(backend, &definition);
+    }
 }
 
-/// Reads a definition. One that cannot be read is not served.
-fn read(kinds: &CustomKinds, name: &str, entry: &Entry) -> Option<Definition> {
+/// ET-12: tells which values cannot be read that were there before anybody defined their kind.
+fn tell_unreadable(backend: &Backend, definition: &Definition) {
+    for (key, problem) in backend.unreadable_below(&prefix(definition)) {
+        tracing::error!(
+            key = &*key,
+            error = problem,
+            "a value in etcd cannot be read: it is not served and grants nothing"
+        );
+    }
+}
+
+/// The start of the keys of the objects of a definition.
+fn prefix(definition: &Definition) -> String {
+    format!("/{}/{}/", definition.group, definition.plural)
+}
+
+/// Reads a definition, and compiles its rules. One that cannot be read is not served, and its objects are left alone.
+///
+/// DIVERGES: kube-apiserver serves what it accepted once, also if it would refuse it today.
+pub(crate) fn read(
+    kinds: &Kinds,
+    name: &str,
+    entry: &Entry,
+    compiler: &dyn RuleCompiler,
+) -> Option<Definition> {
     let object = match storage::decode(&entry.value) {
         Ok(object) => object,
         Err(status) => {
@@ -87,8 +117,17 @@ fn read(kinds: &CustomKinds, name: &str, entry: &Entry) -> Option<Definition> {
             return None;
         }
     };
-    let before = kinds.definition(name);
-    match Definition::read(&object, before.as_deref(), entry.modified.0, &match_conditions::RULES) {
+    if let Some(error) = fault(&object) {
+        tracing::error!(name, %error, "a definition is not served: this server would refuse it");
+        return None;
+    }
+    let before = kinds.custom().definition(name);
+    match Definition::read(&object, before.as_deref(), entry.modified.0, compiler) {
+        // Its objects would have the keys of others.
+        Ok(definition) if kinds.is_reserved(&definition.group, &definition.plural) => {
+            tracing::error!(name, "a definition is not served: its objects are a kind of this server");
+            None
+        }
         Ok(definition) => Some(definition),
         Err(errors) => {
             let error = errors.first().map(ToString::to_string).unwrap_or_default();

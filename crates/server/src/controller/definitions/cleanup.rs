@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kinds::custom::CustomKinds;
 use kinds::resource::Resource;
 use kinds::resources::definitions::status::{Condition, set};
 use kinds::resources::definitions::{CLEANUP, DEFINITIONS};
-use portcullis_store::{Entry, Write};
+use kinds::{Kinds, Map};
+use portcullis_store::{Entry, List, Store as _, Write};
+use serde_json::Value;
 
 use crate::controller::runner::Next;
 use crate::http::status::Status;
@@ -16,7 +17,7 @@ use crate::registry::backend::Backend;
 use crate::registry::deletion::{self, Step};
 use crate::registry::meta::{self, now};
 use crate::registry::options::{DeleteOptions, Propagation};
-use crate::registry::storage::Stored;
+use crate::registry::storage::{self, Stored};
 use crate::registry::write;
 
 /// How long to wait until the table of kinds has taken the deletion in.
@@ -32,13 +33,13 @@ const HELD: Duration = Duration::from_secs(1);
 /// See the module.
 pub(super) struct Cleanup {
     backend: Arc<Backend>,
-    kinds: Arc<CustomKinds>,
+    kinds: Kinds,
     /// Since when the definitions that are being deleted have no objects.
     empty: Mutex<HashMap<String, Instant>>,
 }
 
 impl Cleanup {
-    pub(super) fn new(backend: Arc<Backend>, kinds: Arc<CustomKinds>) -> Self {
+    pub(super) fn new(backend: Arc<Backend>, kinds: Kinds) -> Self {
         Self { backend, kinds, empty: Mutex::default() }
     }
 
@@ -56,7 +57,7 @@ impl Cleanup {
         if !meta::finalizers(&stored.object).contains(&CLEANUP) {
             return Ok(Next::OnChange);
         }
-        let known = self.kinds.definition(name);
+        let known = self.kinds.custom().definition(name);
         // Until then objects can be created.
         if known.as_ref().is_some_and(|known| !known.is_terminating) {
             return Ok(Next::After(TAKES_IN));
@@ -74,7 +75,11 @@ impl Cleanup {
             let done = write::commit(&self.backend, vec![write]).await?;
             return Ok(if done { Next::OnChange } else { Next::Later });
         }
-        let row = known.and_then(|known| self.kinds.stored_row(&known));
+        let row = known.and_then(|known| self.kinds.custom().stored_row(&known));
+        if row.is_none() && self.has_objects(&stored.object).await? {
+            // The definition cannot be served here, so nobody can tell what its objects wait for.
+            return Ok(Next::After(HELD));
+        }
         if let Some(row) = row
             && !self.delete_all(row).await?
         {
@@ -90,6 +95,20 @@ impl Cleanup {
         let write = write::change(&DEFINITIONS, stored, definition)?;
         let done = write::commit(&self.backend, vec![write]).await?;
         Ok(if done { Next::OnChange } else { Next::Later })
+    }
+
+    /// Whether objects lie where those of a definition do, unless they are of a kind of this server.
+    async fn has_objects(&self, definition: &Map) -> Result<bool, Status> {
+        let spec = definition.get("spec");
+        let text = |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(Value::as_str);
+        let (Some(group), Some(plural)) = (text("/group"), text("/names/plural")) else { return Ok(false) };
+        if self.kinds.is_reserved(group, plural) {
+            return Ok(false);
+        }
+        let prefix = format!("/{group}/{plural}/");
+        let list = List { prefix: prefix.as_str().into(), limit: 1, ..List::default() };
+        let found = self.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
+        Ok(!found.entries.is_empty() || !self.backend.unreadable_below(&prefix).is_empty())
     }
 
     /// Deletes all objects of a kind, as far as possible now. Returns whether none is left.

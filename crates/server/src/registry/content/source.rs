@@ -72,7 +72,7 @@ impl Content {
                 let mut left: Vec<Range> = rows
                     .iter()
                     .filter_map(|row| self.layout.folder(row))
-                    .map(|path| direct.below(path))
+                    .map(|path| direct.below(&path))
                     .collect();
                 if rows.is_empty() {
                     left.push(direct.everything());
