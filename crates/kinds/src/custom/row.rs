@@ -182,6 +182,11 @@ impl CustomStrategy for CustomRow {
         self.with(|definition, _| definition.names.clone()).unwrap_or_default()
     }
 
+    fn definition(&self) -> (String, u64) {
+        let revision = self.definition.load().as_deref().map_or(u64::MAX, |definition| definition.revision);
+        (format!("{}.{}", self.identity.plural, self.identity.group), revision)
+    }
+
     fn is_costly(&self) -> bool {
         self.with(|_, version| version.has_rules()).unwrap_or_default()
     }

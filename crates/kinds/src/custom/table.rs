@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -23,6 +24,8 @@ const MAX_ROWS: usize = 32 << 20;
 pub struct CustomKinds {
     live: ArcSwap<Live>,
     rows: Mutex<Rows>,
+    /// The revision up to which stored definitions were taken in.
+    taken_in: AtomicU64,
 }
 
 /// The definitions in force, and the rows of their versions.
@@ -112,6 +115,16 @@ impl CustomKinds {
         definitions.any(|definition| {
             definition.is_served && *definition.group == *row.group && *definition.plural == *row.plural
         })
+    }
+
+    /// The revision up to which stored definitions were taken in.
+    pub fn taken_in(&self) -> u64 {
+        self.taken_in.load(Ordering::Acquire)
+    }
+
+    /// Notes that all definitions that were stored up to a revision were taken in.
+    pub fn has_taken_in(&self, revision: u64) {
+        self.taken_in.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// How often the table has changed.

@@ -28,6 +28,10 @@ pub trait CustomStrategy: Debug + Send + Sync {
     /// The names.
     fn names(&self) -> Names;
 
+    /// The name of the definition, and the revision at which what is in force of it was written; the last of all if nothing is.
+    /// What was read or checked by it may be stored as long as this is the newest.
+    fn definition(&self) -> (String, u64);
+
     /// Whether a write can take long, because rules are evaluated.
     fn is_costly(&self) -> bool;
 

@@ -2,7 +2,6 @@
 //! here; what is done with it is in the rows.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use kinds::resource::{
@@ -131,7 +130,8 @@ async fn claim(scope: &RequestScope<'_>) -> Result<Write, Status> {
     let (group, collection) = ALLOCATED;
     let key: Box<str> = format!("/{group}/{collection}/{}", scope.target.resource.plural).into();
     let expect = scope.stored(&key).await?.map_or(Expect::Absent, |found| Expect::Modified(found.modified));
-    Ok(Write { key, expect, value: Some(Value { bytes: Bytes::from_static(b"{}"), revision_at: None }) })
+    let empty = Value { bytes: Bytes::from_static(b"{}"), revision_at: None, relies_on: None };
+    Ok(Write { key, expect, value: Some(empty) })
 }
 
 /// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.
@@ -180,8 +180,7 @@ const RESERVED: &str = "the group has this resource already, which is one of Kub
 
 fn is_reserved(kinds: &Kinds, definition: &Map) -> bool {
     let spec = definition.get("spec");
-    let text =
-        |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(serde_json::Value::as_str);
+    let text = |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(serde_json::Value::as_str);
     text("/group").zip(text("/names/plural")).is_some_and(|(group, plural)| kinds.is_reserved(group, plural))
 }
 

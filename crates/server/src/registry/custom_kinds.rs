@@ -20,6 +20,10 @@ use crate::match_conditions;
 /// The delay before definitions are listed again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How long to wait until a definition may be in force, and how long at most.
+const TAKES_IN: Duration = Duration::from_millis(2);
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Takes in all stored definitions. Returns the revision at which they were listed.
 ///
 /// # Errors
@@ -31,6 +35,7 @@ pub(crate) async fn load(backend: &Backend, kinds: &Kinds) -> Result<Revision, S
     let mut changes: BTreeMap<Box<str>, Option<Arc<Entry>>> = gone.collect();
     changes.extend(listing.entries.into_iter().map(|entry| (name_in(&entry.key), Some(entry))));
     take_in(backend, kinds, changes).await;
+    kinds.custom().has_taken_in(listing.revision.0);
     Ok(listing.revision)
 }
 
@@ -51,6 +56,26 @@ async fn watch(backend: &Backend, kinds: &Kinds) -> Result<Infallible, StoreErro
         let events = watch.next().await?;
         let change = |event: &Event| (name_in(event.key()), event.entry.clone());
         take_in(backend, kinds, events.iter().map(change).collect()).await;
+        if let Some(last) = events.last() {
+            kinds.custom().has_taken_in(last.revision.0);
+        }
+    }
+}
+
+/// Waits until what is stored of the definition of a kind is in force. After a second it may still not be.
+pub(crate) async fn settled(backend: &Backend, kinds: &Kinds, group: &str, plural: &str) {
+    let key = storage::key(&DEFINITIONS, "", &format!("{plural}.{group}"));
+    let is_behind = async || {
+        let stored = backend.get(&key).await.ok().flatten();
+        stored.is_some_and(|entry| entry.modified.0 > kinds.custom().taken_in())
+    };
+    let settled = async {
+        while is_behind().await {
+            tokio::time::sleep(TAKES_IN).await;
+        }
+    };
+    if tokio::time::timeout(PATIENCE, settled).await.is_err() {
+        tracing::warn!(group, plural, "the definition of a kind has changed, and is not in force yet");
     }
 }
 
@@ -69,7 +94,10 @@ async fn take_in(backend: &Backend, kinds: &Kinds, changes: BTreeMap<Box<str>, O
     let new: Vec<&Box<str>> = names.iter().filter(|name| known(name).is_none()).collect();
     let work = move || {
         let read = changes.into_iter().map(|(name, entry)| {
-            let definition = entry.and_then(|entry| read(&table, &name, &entry, &match_conditions::RULES));
+            let definition = entry.and_then(|entry| {
+                let read = read(&table, &name, &entry, &match_conditions::RULES);
+                read.inspect_err(|why| tracing::error!(name = &*name, why, "a definition is not served")).ok()
+            });
             (name, definition)
         });
         let read: Vec<_> = read.collect();
@@ -101,38 +129,31 @@ fn prefix(definition: &Definition) -> String {
     format!("/{}/{}/", definition.group, definition.plural)
 }
 
-/// Reads a definition, and compiles its rules. One that cannot be read is not served, and its objects are left alone.
+/// Reads a definition, and compiles its rules.
 ///
 /// DIVERGES: kube-apiserver serves what it accepted once, also if it would refuse it today.
+///
+/// # Errors
+/// Why it is not served: a sentence that begins with its name. Its objects are left alone.
 pub(crate) fn read(
     kinds: &Kinds,
     name: &str,
     entry: &Entry,
     compiler: &dyn RuleCompiler,
-) -> Option<Definition> {
-    let object = match storage::decode(&entry.value) {
-        Ok(object) => object,
-        Err(status) => {
-            tracing::error!(name, error = status.message(), "a definition cannot be read, and is not served");
-            return None;
-        }
-    };
+) -> Result<Definition, String> {
+    let object = storage::decode(&entry.value).map_err(|status| status.message().to_owned())?;
     if let Some(error) = fault(&object) {
-        tracing::error!(name, %error, "a definition is not served: this server would refuse it");
-        return None;
+        return Err(format!("is one that this server would refuse: {error}"));
     }
     let before = kinds.custom().definition(name);
-    match Definition::read(&object, before.as_deref(), entry.modified.0, compiler) {
-        // Its objects would have the keys of others.
-        Ok(definition) if kinds.is_reserved(&definition.group, &definition.plural) => {
-            tracing::error!(name, "a definition is not served: its objects are a kind of this server");
-            None
-        }
-        Ok(definition) => Some(definition),
-        Err(errors) => {
-            let error = errors.first().map(ToString::to_string).unwrap_or_default();
-            tracing::error!(name, error, "the rules of a definition cannot be compiled: it is not served");
-            None
-        }
+    let read = Definition::read(&object, before.as_deref(), entry.modified.0, compiler);
+    let definition = read.map_err(|errors| {
+        let error = errors.first().map(ToString::to_string).unwrap_or_default();
+        format!("has rules that cannot be compiled: {error}")
+    })?;
+    // Its objects would have the keys of others.
+    match kinds.is_reserved(&definition.group, &definition.plural) {
+        true => Err("describes a kind that this server has without it".to_owned()),
+        false => Ok(definition),
     }
 }

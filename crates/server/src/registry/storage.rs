@@ -7,7 +7,8 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use kinds::resource::Resource;
+use kinds::resource::{Custom, Resource};
+use kinds::resources::definitions::DEFINITIONS;
 use kinds::{Kinds, Map, may_be_defined, protobuf};
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
@@ -68,6 +69,11 @@ pub(crate) fn is_in_place(resource: &Resource, key: &str) -> bool {
     memchr::memchr_iter(b'/', key.as_bytes()).count() == parts
 }
 
+/// Whether stored bytes are in the version of this row.
+pub(crate) fn is_of_version(resource: &Resource, bytes: &[u8]) -> bool {
+    bytes.starts_with(before_metadata(resource.kind, &resource.api_version()).as_bytes())
+}
+
 /// Returns the start of the stored bytes of every object of this kind, up to its resourceVersion.
 #[cfg(test)]
 pub(crate) fn head(resource: &Resource) -> String {
@@ -75,7 +81,11 @@ pub(crate) fn head(resource: &Resource) -> String {
 }
 
 fn head_of(kind: &str, api_version: &str) -> String {
-    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}",{REVISION}"#)
+    before_metadata(kind, api_version) + REVISION
+}
+
+fn before_metadata(kind: &str, api_version: &str) -> String {
+    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#)
 }
 
 /// What stands before the revision in stored bytes, after the kind and the version.
@@ -92,7 +102,12 @@ const MAX_OBJECT: usize = 3 << 19;
 /// 413 for an object of more than [`MAX_OBJECT`] bytes.
 pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
     let value = match (resource.stored_as, resource.custom) {
-        (_, Some(custom)) => written(resource.storage(), &custom.stored(object.clone()))?,
+        (_, Some(custom)) => {
+            // First: if the definition changes meanwhile, the write conflicts.
+            let relies_on = Some(definition(custom));
+            let stored = written(resource.storage(), &custom.stored(object.clone()))?;
+            Value { relies_on, ..stored }
+        }
         (None, None) => written(resource, object)?,
         (Some(form), None) => written(form.row, &(form.to)(object.clone()))?,
     };
@@ -100,6 +115,12 @@ pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value,
         return Err(Status::object_too_large(MAX_OBJECT));
     }
     Ok(value)
+}
+
+/// The key of the definition of a custom kind, and the revision that is in force.
+pub(crate) fn definition(custom: &dyn Custom) -> (Box<str>, Revision) {
+    let (name, revision) = custom.definition();
+    (key(&DEFINITIONS, "", &name), Revision(revision))
 }
 
 /// The size that counts, in bytes: that of the object in protobuf, in which kube-apiserver stores it.
@@ -127,7 +148,7 @@ pub(crate) fn unstored_as(
     object: &Map,
     revision: Revision,
 ) -> Result<Bytes, Status> {
-    let Value { bytes, revision_at } = written_as(kind, api_version, object)?;
+    let Value { bytes, revision_at, .. } = written_as(kind, api_version, object)?;
     if revision == Revision(0) {
         let cut = revision_at.and_then(|at| without_revision(&bytes, at));
         return Ok(cut.map_or(bytes, BytesMut::freeze));
@@ -188,7 +209,7 @@ fn written_as(kind: &str, api_version: &str, object: &Map) -> Result<Value, Stat
         }
     }
     bytes.get_mut().put_slice(b"}");
-    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()) })
+    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()), relies_on: None })
 }
 
 fn member(bytes: &mut bytes::buf::Writer<BytesMut>, name: &str, value: &Json) -> Result<(), Status> {

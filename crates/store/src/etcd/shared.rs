@@ -179,6 +179,8 @@ pub(super) fn log_unreadable(layout: &dyn Layout, key: &str, etcd_key: &[u8], pr
             error = problem,
             "a value in etcd cannot be read: it is not served and grants nothing"
         ),
-        false => tracing::debug!(key = %etcd_key, error = problem, "a value that nobody serves cannot be read"),
+        false => {
+            tracing::debug!(key = %etcd_key, error = problem, "a value that nobody serves cannot be read")
+        }
     }
 }

@@ -1,8 +1,7 @@
 //! Deletes the objects of a definition that is being deleted, and then the definition.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use kinds::resource::Resource;
 use kinds::resources::definitions::status::{Condition, set};
@@ -24,9 +23,6 @@ use crate::registry::write;
 const TAKES_IN: Duration = Duration::from_millis(10);
 /// The most objects that are deleted in one commit.
 const TOGETHER: usize = 100;
-/// How long nothing must be there before a definition goes: a request that began before it was deleted may still store
-/// an object.
-const SETTLED: Duration = Duration::from_millis(500);
 /// How long to wait for finalizers of objects.
 const HELD: Duration = Duration::from_secs(1);
 
@@ -34,22 +30,11 @@ const HELD: Duration = Duration::from_secs(1);
 pub(super) struct Cleanup {
     backend: Arc<Backend>,
     kinds: Kinds,
-    /// Since when the definitions that are being deleted have no objects.
-    empty: Mutex<HashMap<String, Instant>>,
 }
 
 impl Cleanup {
     pub(super) fn new(backend: Arc<Backend>, kinds: Kinds) -> Self {
-        Self { backend, kinds, empty: Mutex::default() }
-    }
-
-    fn empty(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets a definition that is gone.
-    pub(super) fn forget(&self, name: &str) {
-        self.empty().remove(name);
+        Self { backend, kinds }
     }
 
     /// Goes on with the deletion of a definition.
@@ -83,14 +68,9 @@ impl Cleanup {
         if let Some(row) = row
             && !self.delete_all(row).await?
         {
-            self.forget(name);
             return Ok(Next::After(HELD));
         }
-        let since = *self.empty().entry(name.to_owned()).or_insert_with(Instant::now);
-        let left = SETTLED.saturating_sub(since.elapsed());
-        if row.is_some() && !left.is_zero() {
-            return Ok(Next::After(left));
-        }
+        // Nothing can come any more: each write relies on the definition as it was before it was deleted.
         meta::remove_finalizer(&mut definition, CLEANUP);
         let write = write::change(&DEFINITIONS, stored, definition)?;
         let done = write::commit(&self.backend, vec![write]).await?;

@@ -114,7 +114,6 @@ impl Definitions {
         if self.kinds.definition(name).is_some() {
             return Ok(Next::After(TAKES_IN));
         }
-        self.cleanup.forget(name);
         api_services::keep(&self.backend, &self.kinds, group).await?;
         Ok(Next::OnChange)
     }

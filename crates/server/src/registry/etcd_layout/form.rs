@@ -6,8 +6,8 @@ use std::fmt::Display;
 use kinds::decode::Document;
 use kinds::resource::{Conversion, Resource};
 use kinds::resources::definitions::{DEFINITIONS, V1BETA1, from_v1beta1};
-use kinds::schema::custom::CUSTOM;
 use kinds::schema::Type;
+use kinds::schema::custom::CUSTOM;
 use kinds::{Kinds, Map, decode, protobuf};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Revision;
@@ -55,11 +55,8 @@ pub(super) struct Forms {
 impl Forms {
     /// The forms of a kind, with all versions that these kinds have of it.
     pub(super) fn of(row: &'static Resource, kinds: &Kinds) -> Self {
-        let form = |api_version: &str, schema, change| Form {
-            api_version: api_version.to_owned(),
-            schema,
-            change,
-        };
+        let form =
+            |api_version: &str, schema, change| Form { api_version: api_version.to_owned(), schema, change };
         let own = form(&row.api_version(), row.schema, None);
         let is_alike = |version: &str, kind: &str| {
             kind == row.kind && version.rsplit_once('/').is_some_and(|(group, _)| group == row.group)
@@ -157,8 +154,7 @@ impl Forms {
     /// Converts an object of a form to the stored version. Also returns whether it was in this version already.
     fn current(&self, object: Map, form: &Form) -> Result<(Map, bool), Problem> {
         let is_current = self.forms.first().is_some_and(|own| own.api_version == form.api_version);
-        let failed =
-            |error: &dyn Display| format!("cannot be converted from {}: {error}", form.api_version);
+        let failed = |error: &dyn Display| format!("cannot be converted from {}: {error}", form.api_version);
         let converted = match form.change {
             None => return Ok((object, is_current)),
             Some(Change::Row(conversion)) => (conversion.to)(object),

@@ -122,7 +122,7 @@ impl EtcdLayout {
             true => Bytes::from([json, &b"\n"[..]].concat()),
             false => json.clone(),
         };
-        Value { bytes, revision_at: None }
+        Value { bytes, revision_at: None, relies_on: None }
     }
 
     /// The row of the custom kind of a key; none if it is of another kind, or of one that nobody defines.

@@ -154,12 +154,8 @@ impl Places {
     pub(super) fn of(kinds: &Kinds) -> Result<Self, SharedPlace> {
         let has_definitions = kinds.built_in_stored().any(|row| *row == DEFINITIONS);
         let custom = has_definitions.then(|| Arc::clone(kinds.custom()));
-        let mut places = Self {
-            by_path: HashMap::new(),
-            by_prefix: HashMap::new(),
-            custom,
-            defined_anyway: Vec::new(),
-        };
+        let mut places =
+            Self { by_path: HashMap::new(), by_prefix: HashMap::new(), custom, defined_anyway: Vec::new() };
         for records in [AGGREGATED, ALLOCATED] {
             places.add(Place::of_records(records))?;
         }
@@ -285,9 +281,7 @@ impl Places {
         let prefix = prefix.strip_prefix('/')?;
         let (kind, rest) = split(prefix, 2)?;
         match self.by_prefix.get(kind) {
-            Some(place) => {
-                (rest.is_empty() || rest.ends_with('/')).then(|| format!("{}/{rest}", place.path))
-            }
+            Some(place) => (rest.is_empty() || rest.ends_with('/')).then(|| format!("{}/{rest}", place.path)),
             None => self.custom_prefix(prefix).map(str::to_owned),
         }
     }

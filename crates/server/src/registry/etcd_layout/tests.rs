@@ -540,10 +540,10 @@ fn a_value_without_its_revision_in_place_is_not_written() {
     let layout = layout();
     for (bytes, at) in [("{}", 1), ("{}", 9), (r#"{"resourceVersion":"#, 19), (r#"{"resourceVersion":""#, 20)]
     {
-        let value = Value { bytes: bytes.into(), revision_at: Some(at) };
+        let value = Value { bytes: bytes.into(), revision_at: Some(at), relies_on: None };
         layout.seal("/core/pods/a/b", "/registry/pods/a/b", &value).unwrap_err();
     }
-    let value = Value { bytes: vec![b' '; MAX_VALUE + 1].into(), revision_at: None };
+    let value = Value { bytes: vec![b' '; MAX_VALUE + 1].into(), revision_at: None, relies_on: None };
     layout.seal("/core/pods/a/b", "/registry/pods/a/b", &value).unwrap_err();
 }
 
