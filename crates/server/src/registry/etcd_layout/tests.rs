@@ -281,7 +281,7 @@ fn what_is_not_served_has_no_key() {
         "/apps/pods/a/b",
     ] {
         assert_eq!(layout.path(key), None, "{key}");
-        let value = Value { bytes: Bytes::from_static(b"{}"), revision_at: None };
+        let value = Value { bytes: Bytes::from_static(b"{}"), revision_at: None, relies_on: None };
         layout.seal(key, "/registry/x", &value).unwrap_err();
         layout.open(key, "/registry/x", b"{}", Revision(7)).unwrap_err();
     }
@@ -313,7 +313,8 @@ fn records_are_kept_as_they_are() {
     let (key, etcd_key) = ("/portcullis/aggregated/admin", "/registry/portcullis/aggregated/admin");
     assert_eq!(layout.path(key).as_deref(), etcd_key.strip_prefix("/registry/"));
     assert_eq!(layout.key("portcullis/aggregated/admin").as_deref(), Some(key));
-    let value = Value { bytes: Bytes::from_static(br#"[{"verbs":["get"]}]"#), revision_at: None };
+    let value =
+        Value { bytes: Bytes::from_static(br#"[{"verbs":["get"]}]"#), revision_at: None, relies_on: None };
     let sealed = layout.seal(key, etcd_key, &value).unwrap();
     assert_eq!(layout.open(key, etcd_key, &sealed, Revision(7)).unwrap().value, value.bytes);
     layout.open(key, etcd_key, b"[", Revision(7)).unwrap_err();
