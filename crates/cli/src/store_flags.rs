@@ -62,9 +62,7 @@ impl EtcdSourceFlags {
             })?,
             None => EncryptionConfig::default(),
         };
-        // Custom objects are not read from files, and so their definitions are left alone as well.
-        let kinds = Kinds::built_in().only(|row| row.plural != "customresourcedefinitions");
-        Ok(Content::new(location, kinds, &encryption, event_ttl).await?)
+        Ok(Content::new(location, Kinds::built_in(), &encryption, event_ttl).await?)
     }
 }
 

@@ -7,6 +7,11 @@ use crate::custom::CustomKinds;
 use crate::resource::Resource;
 use crate::resources::{self, autoscalers, pods, rbac};
 
+/// Whether the kind of a row can have a definition: Machines are a part of other projects, and known here for the approver.
+pub fn may_be_defined(row: &Resource) -> bool {
+    row.kind == "Machine"
+}
+
 /// The table of kinds, each in every version that is served. Rows live as long as the program. Copies of a table share
 /// their custom kinds, which come and go while the server runs.
 #[derive(Clone, Debug)]
@@ -60,10 +65,15 @@ impl Kinds {
         self.built_in_rows().filter(|row| !self.is_replaced(row)).chain(self.custom.rows())
     }
 
-    /// Whether a definition describes the kind better than the row that the table was given: Machines are a part of other
-    /// projects, and known here for the approver.
+    /// Whether a definition describes the kind better than the row that the table was given.
     fn is_replaced(&self, row: &Resource) -> bool {
-        row.kind == "Machine" && self.custom.defines(row)
+        may_be_defined(row) && self.custom.defines(row)
+    }
+
+    /// Whether a row that the table was given has these names, and no definition can take its place.
+    pub fn is_reserved(&self, group: &str, plural: &str) -> bool {
+        let mut rows = self.built_in_rows();
+        rows.any(|row| row.group == group && row.plural == plural && !may_be_defined(row))
     }
 
     /// The rows that the table was given.

@@ -24,7 +24,7 @@ mod scalar;
 pub mod schema;
 pub mod table;
 
-pub use kinds::Kinds;
+pub use kinds::{Kinds, may_be_defined};
 
 /// An object, or a part of one: member names in order.
 pub type Map = serde_json::Map<String, serde_json::Value>;

@@ -16,7 +16,7 @@ use portcullis_testkit::scratch::Scratch;
 use tokio::runtime::Runtime;
 
 fn write(key: String, size: usize) -> Write {
-    let value = Value { bytes: Bytes::from(vec![b'x'; size]), revision_at: Some(size / 2) };
+    let value = Value { bytes: Bytes::from(vec![b'x'; size]), revision_at: Some(size / 2), relies_on: None };
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 

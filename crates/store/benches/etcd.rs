@@ -103,7 +103,7 @@ fn put(key: &str) -> Put {
 }
 
 fn write(key: String) -> Write {
-    let value = Value { bytes: Bytes::from(vec![b'x'; 500]), revision_at: Some(250) };
+    let value = Value { bytes: Bytes::from(vec![b'x'; 500]), revision_at: Some(250), relies_on: None };
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 

@@ -22,7 +22,7 @@ use crate::{Committed, Entry, Event, Expect, List, Revision, Store, StoreError, 
 /// A write of a plain value.
 #[must_use]
 pub fn put(key: &str, expect: Expect, value: &str) -> Write {
-    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
+    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None, relies_on: None };
     Write { key: key.into(), expect, value: Some(value) }
 }
 
@@ -99,7 +99,7 @@ pub async fn expectations<S: Store>(store: &Arc<S>) {
             other => panic!("a conflict is due for {writes:?}: {other:?}"),
         }
     }
-    let outside = Value { bytes: Bytes::from_static(b"12"), revision_at: Some(3) };
+    let outside = Value { bytes: Bytes::from_static(b"12"), revision_at: Some(3), relies_on: None };
     let refused = [
         vec![put("/a", Expect::Anything, "2"), remove("/a", Expect::Anything)],
         vec![Write { key: "/a".into(), expect: Expect::Anything, value: Some(outside) }],
@@ -113,10 +113,48 @@ pub async fn expectations<S: Store>(store: &Arc<S>) {
     assert_eq!(store.get("/a").await.unwrap(), here);
 }
 
+/// A commit conflicts when a key on which its writer relied has another value, or none; and changes nothing.
+pub async fn what_is_relied_on<S: Store>(store: &Arc<S>) {
+    let relying = |on: &str, revision: Revision| {
+        let mut write = put("/a", Expect::Anything, "1");
+        if let Some(value) = &mut write.value {
+            value.relies_on = Some((on.into(), revision));
+        }
+        write
+    };
+    let other = commit(store, [put("/other", Expect::Absent, "1")]).await;
+    let made = commit(store, [relying("/other", other.revision), put("/b", Expect::Absent, "2")]).await;
+    let changed = commit(store, [put("/other", Expect::Anything, "2")]).await;
+    let gone = commit(store, [put("/gone", Expect::Absent, "1")]).await;
+    commit(store, [remove("/gone", Expect::Anything)]).await;
+    for (key, revision, current) in [
+        ("/other", other.revision, changed.entries[0].clone()),
+        ("/other", gone.revision, changed.entries[0].clone()),
+        ("/gone", gone.revision, None),
+        ("/never", Revision(0), None),
+    ] {
+        match store.commit(vec![relying(key, revision), put("/c", Expect::Absent, "3")]).await {
+            Err(StoreError::Conflict { key: about, current: found }) => {
+                assert_eq!((&*about, found), (key, current));
+            }
+            answer => panic!("a conflict about {key} is due: {answer:?}"),
+        }
+    }
+    // A write that conflicts by itself is told first.
+    match store.commit(vec![relying("/other", other.revision), put("/b", Expect::Absent, "3")]).await {
+        Err(StoreError::Conflict { key, current }) => {
+            assert_eq!((&*key, current), ("/b", made.entries[1].clone()));
+        }
+        answer => panic!("a conflict is due: {answer:?}"),
+    }
+    assert_eq!(store.get("/a").await.unwrap(), made.entries[0]);
+    assert_eq!(store.get("/c").await.unwrap(), None);
+}
+
 /// The digits of the revision are inserted into the value at the writer's offset.
 pub async fn revision_in_value<S: Store>(store: &Arc<S>) {
     for (bytes, at) in [("[]", 1), ("[]", 0), ("[]", 2), ("", 0)] {
-        let value = Value { bytes: Bytes::from(bytes), revision_at: Some(at) };
+        let value = Value { bytes: Bytes::from(bytes), revision_at: Some(at), relies_on: None };
         let done =
             commit(store, [Write { key: "/a".into(), expect: Expect::Anything, value: Some(value) }]).await;
         let (before, after) = bytes.split_at(at);

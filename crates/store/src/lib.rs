@@ -58,6 +58,9 @@ pub struct Value {
     pub bytes: Bytes,
     /// The offset at which the revision is inserted, if at all. At most the length of `bytes`.
     pub revision_at: Option<usize>,
+    /// Another key on whose value the writer relied, and the revision that wrote it. If it has another value, the commit conflicts
+    /// about that key.
+    pub relies_on: Option<(Box<str>, Revision)>,
 }
 
 /// The expected state of a key before a write.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use crate::{Entry, Expect, StoreError, Value, Write};
+use crate::{Entry, Expect, Revision, StoreError, Value, Write};
 
 /// Refuses an invalid commit.
 pub(crate) fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
@@ -17,7 +17,7 @@ pub(crate) fn well_formed(writes: &[Write]) -> Result<(), StoreError> {
                 write.key
             )));
         }
-        let Some(Value { bytes, revision_at: Some(at) }) = &write.value else { continue };
+        let Some(Value { bytes, revision_at: Some(at), .. }) = &write.value else { continue };
         if *at > bytes.len() {
             return Err(StoreError::Refused(format!(
                 "the revision of the key {:?} cannot be written in at byte {at} of {}",
@@ -36,6 +36,17 @@ pub(crate) fn meets(expect: Expect, current: Option<&Entry>) -> bool {
         Expect::Anything => true,
         Expect::Modified(revision) => current.is_some_and(|current| current.modified == revision),
     }
+}
+
+/// What the writers of a commit relied on, each key once unless they disagree.
+pub(crate) fn relied_on(writes: &[Write]) -> Vec<&(Box<str>, Revision)> {
+    let mut found = Vec::new();
+    for relies_on in writes.iter().filter_map(|write| write.value.as_ref()?.relies_on.as_ref()) {
+        if !found.contains(&relies_on) {
+            found.push(relies_on);
+        }
+    }
+    found
 }
 
 /// A value with the digits of its revision, copied: the writer's bytes may be part of a larger buffer.

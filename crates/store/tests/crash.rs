@@ -165,7 +165,7 @@ fn commit(writer: u64, number: u64) -> Vec<Write> {
     for key in after.iter().filter(|(key, value)| before.get(*key) != Some(value)).map(|(key, _)| key) {
         let head = format!("{number} ");
         let text = format!("{head} {}", "x".repeat(filling_of(writer, number)));
-        let value = Value { bytes: Bytes::from(text), revision_at: Some(head.len()) };
+        let value = Value { bytes: Bytes::from(text), revision_at: Some(head.len()), relies_on: None };
         writes.push(Write { key: key.as_str().into(), expect: Expect::Anything, value: Some(value) });
     }
     writes

@@ -22,7 +22,7 @@ use portcullis_store::{
 use portcullis_testkit::scratch::Scratch;
 
 fn put(key: &str, value: &str) -> Write {
-    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
+    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None, relies_on: None };
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 
@@ -78,7 +78,7 @@ async fn state_revision_and_history_survive_a_restart() {
     let store = Options::file(&path).open().unwrap();
     store.commit(vec![put("/a", "1"), put("/b", "2")]).await.unwrap();
     store.commit(vec![put("/a", "3")]).await.unwrap();
-    let marked = Value { bytes: Bytes::from_static(b"[]"), revision_at: Some(1) };
+    let marked = Value { bytes: Bytes::from_static(b"[]"), revision_at: Some(1), relies_on: None };
     store
         .commit(vec![Write { key: "/r".into(), expect: Expect::Absent, value: Some(marked) }])
         .await

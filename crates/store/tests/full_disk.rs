@@ -77,7 +77,7 @@ fn commit(number: u64) -> Vec<Write> {
     let write = |key: &str| Write {
         key: format!("/{number:06}/{key}").into(),
         expect: Expect::Absent,
-        value: Some(Value { bytes: value(number), revision_at: None }),
+        value: Some(Value { bytes: value(number), revision_at: None, relies_on: None }),
     };
     ["a", "b", "c"].map(write).into()
 }

@@ -19,12 +19,16 @@ pub(super) const VALUE: &[&str] = &[
     "services/specs/default/s\n",
     "events/default/e\n",
     "machine.openshift.io/machines/default/m\n",
+    "stable.example.com/crontabs/default/c\n",
+    "apiextensions.k8s.io/customresourcedefinitions/crontabs.stable.example.com\n",
     "{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{",
     "\"name\":\"c\",\"namespace\":\"kube-system\"",
     "\"resourceVersion\":\"1\"",
     "\"kind\":\"Pod\"",
     "\"apiVersion\":\"events.k8s.io/v1\"",
     "\"apiVersion\":\"autoscaling/v1\"",
+    "\"apiVersion\":\"apiextensions.k8s.io/v1beta1\"",
+    "\"kind\":\"CronTab\",\"apiVersion\":\"stable.example.com/v1\"",
     "k8s\0\n",
     "k8s:enc:aesgcm:v1:",
     "{}",
@@ -63,10 +67,11 @@ pub(super) fn value(input: &[u8]) -> bool {
     assert_eq!(metadata("resourceVersion"), Some("1234"));
 
     // What was read can be written, and is then read as the same bytes.
-    let digits = text.find("1234").expect("the revision");
+    let before = "\"resourceVersion\":\"";
+    let digits = text.find(before).expect("the revision") + before.len();
     let bytes =
         [text.get(..digits).unwrap_or_default(), text.get(digits.saturating_add(4)..).unwrap_or_default()];
-    let kept = Value { bytes: bytes.concat().into(), revision_at: Some(digits) };
+    let kept = Value { bytes: bytes.concat().into(), revision_at: Some(digits), relies_on: None };
     let sealed = LAYOUT.seal(&key, &etcd_key, &kept).expect("what is kept can be written");
     let again = LAYOUT.open(&key, &etcd_key, &sealed, REVISION).expect("and read");
     assert_eq!(again.value, opened.value, "{path}");

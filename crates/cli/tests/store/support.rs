@@ -60,11 +60,9 @@ pub(crate) fn identity(object: &Value) -> String {
     fields.map(text).join(" ")
 }
 
-/// The recorded objects that this program serves: neither custom resource definitions nor what no API shows.
+/// The recorded objects: not what no API shows.
 pub(crate) fn served(recording: &BTreeMap<String, Recorded>) -> BTreeMap<String, Value> {
-    let shown = recording
-        .iter()
-        .filter(|(key, recorded)| !recorded.shown.is_null() && !key.contains("/apiextensions.k8s.io/"));
+    let shown = recording.iter().filter(|(_, recorded)| !recorded.shown.is_null());
     shown.map(|(_, recorded)| (identity(&recorded.shown), moved(&recorded.shown))).collect()
 }
 

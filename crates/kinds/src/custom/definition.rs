@@ -37,6 +37,8 @@ pub struct Definition {
     pub is_served: bool,
     /// Whether it is being deleted, and its objects with it.
     pub is_terminating: bool,
+    /// The revision at which it was written.
+    pub revision: u64,
     /// The versions.
     versions: Arc<Versions>,
 }
@@ -99,6 +101,7 @@ impl Definition {
             is_namespaced: spec.text("scope") == "Namespaced",
             is_served: holds(ESTABLISHED) || holds(NAMES_ACCEPTED),
             is_terminating: meta::is_terminating(object),
+            revision,
             versions,
         })
     }

@@ -176,8 +176,13 @@ impl CustomStrategy for CustomRow {
         self.with(|definition, _| definition.names.clone()).unwrap_or_default()
     }
 
-    fn definition(&self) -> Option<Arc<Definition>> {
+    fn live_definition(&self) -> Option<Arc<Definition>> {
         self.definition.load_full()
+    }
+
+    fn definition(&self) -> (String, u64) {
+        let revision = self.definition.load().as_deref().map_or(u64::MAX, |definition| definition.revision);
+        (format!("{}.{}", self.identity.plural, self.identity.group), revision)
     }
 
     fn is_costly(&self) -> bool {

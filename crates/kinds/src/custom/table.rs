@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -23,6 +24,8 @@ const MAX_ROWS: usize = 32 << 20;
 pub struct CustomKinds {
     live: ArcSwap<Live>,
     rows: Mutex<Rows>,
+    /// The revision up to which stored definitions were taken in.
+    taken_in: AtomicU64,
 }
 
 /// The definitions in force, and the rows of their versions.
@@ -33,6 +36,8 @@ struct Live {
     by_path: HashMap<(&'static str, &'static str, &'static str), &'static Resource>,
     /// The rows in which objects are stored.
     stored: Vec<&'static Resource>,
+    /// The same, by group and plural name.
+    by_place: HashMap<(&'static str, &'static str), &'static Resource>,
     /// How often the table has changed.
     generation: u64,
 }
@@ -95,9 +100,12 @@ impl CustomKinds {
 
     /// The row in which the objects of a definition are stored.
     pub fn stored_row(&self, definition: &Definition) -> Option<&'static Resource> {
-        let live = self.live.load();
-        let mut stored = live.stored.iter();
-        stored.find(|row| *row.group == *definition.group && *row.plural == *definition.plural).copied()
+        self.stored_in(&definition.group, &definition.plural)
+    }
+
+    /// The row in which the objects of a group and a plural name are stored.
+    pub fn stored_in(&self, group: &str, plural: &str) -> Option<&'static Resource> {
+        self.live.load().by_place.get(&(group, plural)).copied()
     }
 
     /// Whether the kind of a row that the table was given is defined here.
@@ -107,6 +115,16 @@ impl CustomKinds {
         definitions.any(|definition| {
             definition.is_served && *definition.group == *row.group && *definition.plural == *row.plural
         })
+    }
+
+    /// The revision up to which stored definitions were taken in.
+    pub fn taken_in(&self) -> u64 {
+        self.taken_in.load(Ordering::Acquire)
+    }
+
+    /// Notes that all definitions that were stored up to a revision were taken in.
+    pub fn has_taken_in(&self, revision: u64) {
+        self.taken_in.fetch_max(revision, Ordering::AcqRel);
     }
 
     /// How often the table has changed.
@@ -178,7 +196,9 @@ impl CustomKinds {
                     next.by_path.insert((resource.plural, resource.version, resource.group), resource);
                 }
                 if version.is_storage {
-                    next.stored.push(row.storage());
+                    let storage = row.storage();
+                    next.stored.push(storage);
+                    next.by_place.insert((storage.group, storage.plural), storage);
                 }
             }
         }

@@ -30,7 +30,11 @@ pub trait CustomStrategy: Debug + Send + Sync {
     fn names(&self) -> Names;
 
     /// The definition, as it is now; nothing once it is gone.
-    fn definition(&self) -> Option<Arc<Definition>>;
+    fn live_definition(&self) -> Option<Arc<Definition>>;
+
+    /// The name of the definition, and the revision at which what is in force of it was written; the last of all if nothing is.
+    /// What was read or checked by it may be stored as long as this is the newest.
+    fn definition(&self) -> (String, u64);
 
     /// Whether a write can take long, because rules are evaluated.
     fn is_costly(&self) -> bool;

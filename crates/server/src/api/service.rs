@@ -38,8 +38,8 @@ use crate::http::request_body;
 use crate::http::status::{Answer, Status, internal_error};
 use crate::http::{encode, pretty, warning};
 use crate::metrics::Counted;
-use crate::registry::freshness;
 use crate::registry::target::Target;
+use crate::registry::{custom_kinds, freshness};
 
 /// A request waits for its turn for this part of the time that it may take, as in kube-apiserver.
 const PATIENCE: u32 = 4;
@@ -237,11 +237,7 @@ async fn respond(
             return Responded::to_stranger(connection, Route::PageNotFound, answer);
         }
     };
-    let about = Target::of(&info, app.kinds());
-    let route = match &about {
-        Some(about) => object_route::route(about, &info, &head.method),
-        None => Route::of(info.path(), &app.documents()),
-    };
+    let (mut about, mut route) = led(app, &info, head);
 
     let time_limit = match time_limit(head, route, app.limits.request) {
         Ok(limit) => limit,
@@ -281,9 +277,41 @@ async fn respond(
         app.metrics.terminated(route, head, answer.status());
         return Responded { route, answer, is_stranger, account };
     }
+    if is_of_custom_kind(&info, about.as_ref()) {
+        Box::pin(settle(app, &info, about.is_some())).await;
+        (about, route) = led(app, &info, head);
+    }
     let asked = Authenticated { caller, account, route, target: about, info: &info, time_limit };
     let answer = respond_to((app, connection), asked, head, body, charge, trail).await;
     Responded { route, answer, is_stranger, account }
+}
+
+/// What a request is about, and where it leads.
+fn led<'i>(app: &App, info: &'i RequestInfo, head: &Parts) -> (Option<Target<'i>>, Route) {
+    let about = Target::of(info, app.kinds());
+    let route = match &about {
+        Some(about) => object_route::route(about, info, &head.method),
+        None => Route::of(info.path(), &app.documents()),
+    };
+    (about, route)
+}
+
+/// Whether a request is about a custom kind, or could be if there were a definition.
+fn is_of_custom_kind(info: &RequestInfo, about: Option<&Target<'_>>) -> bool {
+    match about {
+        Some(about) => about.resource.custom.is_some(),
+        None => info.is_resource_request() && info.group().contains('.'),
+    }
+}
+
+/// Waits until the definition of a kind is in force as it is stored. That there is none is not said on memory that may be old
+/// (ET-34).
+async fn settle(app: &App, info: &RequestInfo, is_known: bool) {
+    if !is_known {
+        // Whether something was missed matters here only by what is there afterwards.
+        freshness::has_missed(app.backend(), app.backend().revision()).await;
+    }
+    custom_kinds::settled(app.backend(), app.kinds(), info.group(), info.resource()).await;
 }
 
 /// A request of a known caller.

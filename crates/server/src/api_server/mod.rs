@@ -108,7 +108,9 @@ fn log_encryption(config: &Config) {
     }
     for named in encryption.resources() {
         let Resources::One { group, resource } = named else { continue };
-        if !config.kinds.stored().any(|row| row.group == group && row.plural == resource) {
+        // The definitions of custom kinds, whose groups have a dot, are not read yet.
+        let may_be_custom = group.contains('.') && config.kinds.stored().any(|row| *row == DEFINITIONS);
+        if !may_be_custom && !config.kinds.stored().any(|row| row.group == group && row.plural == resource) {
             tracing::warn!(
                 group,
                 resource,
@@ -205,11 +207,6 @@ impl ApiServer {
 
     async fn start(config: Config) -> Result<Self, StartError> {
         log_encryption(&config);
-        let mut config = config;
-        if let Storage::Etcd(_) = config.storage {
-            // DIVERGES: with etcd, kube-apiserver serves custom kinds. Here their objects have no place in etcd yet.
-            config.kinds = config.kinds.only(|row| *row != DEFINITIONS);
-        }
         let etcd_tls: Arc<LiveTls> = match &config.storage {
             Storage::Etcd(etcd) => etcd.tls.clone().into(),
             _ => Arc::default(),
@@ -261,7 +258,7 @@ impl ApiServer {
             )
             .await?;
             let Cluster { backend, engine, right_changes, kinds } = cluster;
-            reloading.spawn(custom_kinds::follow(Arc::clone(&backend), Arc::clone(kinds.custom())));
+            reloading.spawn(custom_kinds::follow(Arc::clone(&backend), kinds));
             if config.filter_lists.is_on() {
                 right_changes.remember(engine.graph(), backend.revision());
             }

@@ -170,6 +170,15 @@ impl Backend {
         }
     }
 
+    /// The keys with this prefix whose values cannot be read, and why (ET-12).
+    #[must_use]
+    pub fn unreadable_below(&self, prefix: &str) -> Vec<(Box<str>, String)> {
+        match self {
+            Self::Embedded(_) => Vec::new(),
+            Self::Etcd(store) => store.unreadable_below(prefix),
+        }
+    }
+
     /// Writes a copy of the store to a file that does not exist yet. Blocks. Returns the revision of the copy.
     ///
     /// # Errors

@@ -2,15 +2,14 @@
 //! here; what is done with it is in the rows.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
-use kinds::Map;
 use kinds::resource::{
     Certificates, Context, ExpressionsAbout, Need, OnRequest, Refusal, Requester, Resource,
 };
 use kinds::resources::core::namespaces::NAMESPACES;
 use kinds::resources::definitions;
+use kinds::{Kinds, Map};
 use pki::csr::Csr;
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
 use portcullis_store::{Expect, Store as _, StoreError, Value, Write};
@@ -131,7 +130,8 @@ async fn claim(scope: &RequestScope<'_>) -> Result<Write, Status> {
     let (group, collection) = ALLOCATED;
     let key: Box<str> = format!("/{group}/{collection}/{}", scope.target.resource.plural).into();
     let expect = scope.stored(&key).await?.map_or(Expect::Absent, |found| Expect::Modified(found.modified));
-    Ok(Write { key, expect, value: Some(Value { bytes: Bytes::from_static(b"{}"), revision_at: None }) })
+    let empty = Value { bytes: Bytes::from_static(b"{}"), revision_at: None, relies_on: None };
+    Ok(Write { key, expect, value: Some(empty) })
 }
 
 /// What is wrong with expressions, by expression. They are compiled apart from the threads that serve requests.
@@ -157,19 +157,31 @@ async fn definition_errors(
     definition: Map,
     old: Option<Map>,
 ) -> Result<FieldErrors, Status> {
-    let custom = Arc::clone(scope.kinds.custom());
+    let kinds = scope.kinds.clone();
     let is_new = old.is_none();
     let validate = move || {
         let mut errors = definitions::validate_with(&definition, old.as_ref(), &match_conditions::RULES);
+        let custom = kinds.custom();
         let full = (is_new && custom.len() >= MAX_DEFINITIONS).then(|| {
             format!("this server has {MAX_DEFINITIONS} definitions, and takes no more: delete one that is not used")
         });
         let full = full.or_else(|| custom.has_room_for(&definition).err().map(|error| error.to_string()));
-        errors.extend(full.map(|why| FieldError::forbidden("spec.names", why)));
+        // DIVERGES: in Kubernetes such a definition is stored, and its kind is never served.
+        let reserved = || (is_new && is_reserved(&kinds, &definition)).then(|| RESERVED.to_owned());
+        errors.extend(full.or_else(reserved).map(|why| FieldError::forbidden("spec.names", why)));
         errors
     };
     let validated = tokio::task::spawn_blocking(validate).await;
     validated.map_err(|error| Status::internal(format!("a definition cannot be validated: {error}")))
+}
+
+/// Why there can be no definition of a kind of this server.
+const RESERVED: &str = "the group has this resource already, which is one of Kubernetes: use another group";
+
+fn is_reserved(kinds: &Kinds, definition: &Map) -> bool {
+    let spec = definition.get("spec");
+    let text = |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(serde_json::Value::as_str);
+    text("/group").zip(text("/names/plural")).is_some_and(|(group, plural)| kinds.is_reserved(group, plural))
 }
 
 fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {

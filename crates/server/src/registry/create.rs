@@ -138,12 +138,12 @@ async fn store(
             None => unstored(scope, object).map(Some),
         };
     }
-    let value = storage::encode(resource, object)?;
+    let value = scope.encode(object)?;
     let write = Write { key, expect: Expect::Absent, value: Some(value) };
     match scope.backend.commit(surroundings.writes(write)).await {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { key, .. }) if surroundings.is_outrun(&key) => Ok(None),
-        Err(StoreError::Conflict { .. }) => Err(exists()),
+        Err(StoreError::Conflict { key, .. }) => Err(scope.outdated(&key).unwrap_or_else(exists)),
         Err(error) => Err(storage::failed(&error)),
     }
 }

@@ -171,12 +171,12 @@ async fn mark(
         return unstored(scope, marked).map(Some);
     }
     let resource = scope.target.resource;
-    let value = storage::encode(resource, marked)?;
+    let value = scope.encode(marked)?;
     let expect = Expect::Modified(stored.entry.modified);
     match scope.backend.commit_beyond_quota(vec![Write { key: key.into(), expect, value: Some(value) }]).await
     {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
-        Err(StoreError::Conflict { .. }) => Ok(None),
+        Err(StoreError::Conflict { key, .. }) => scope.outdated(&key).map_or(Ok(None), Err),
         Err(error) => Err(storage::failed(&error)),
     }
 }

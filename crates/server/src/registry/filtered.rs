@@ -171,6 +171,9 @@ impl Filtered {
     /// # Errors
     /// The entry is not an object.
     pub(crate) fn shows(&self, entry: &Entry) -> Result<bool, Status> {
+        if !storage::is_in_place(self.resource, &entry.key) {
+            return Ok(false);
+        }
         let (namespace, name) = storage::place(self.resource, &entry.key);
         // Kubernetes takes a Namespace for an object in itself.
         let namespace = if self.resource.is_namespace { name } else { namespace };

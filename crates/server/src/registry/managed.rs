@@ -71,7 +71,7 @@ pub(super) fn at_endpoint<R>(
 ) -> R {
     let Target { resource, served, subresource, .. } = scope.target;
     let (version, now) = (served.api_version(), meta::time(now()));
-    let definition = resource.custom.and_then(|custom| custom.definition());
+    let definition = resource.custom.and_then(|custom| custom.live_definition());
     let definition = definition.as_deref();
     let versions =
         KindVersions { resource, served: (served, &version), kinds: Some(scope.kinds), definition };
@@ -110,7 +110,7 @@ pub(super) fn record_own(resource: &'static Resource, manager: &str, old: Option
     let is_status = old.is_some_and(|old| is_same(old, "metadata") && is_same(old, "spec"));
     let mut subresources = resource.subresources.iter();
     let status = subresources.find(|below| is_status && matches!(below.behaviour, Behaviour::Status));
-    let definition = resource.custom.and_then(|custom| custom.definition());
+    let definition = resource.custom.and_then(|custom| custom.live_definition());
     let definition = definition.as_deref();
     let versions = KindVersions { resource, served: (resource, &version), kinds: None, definition };
     let endpoint = Endpoint {

@@ -9,7 +9,7 @@ use kinds::resources::dra::RESOURCE_CLAIMS;
 use kinds::{Kinds, Map};
 use policy::User;
 use portcullis_apimachinery::field_error::FieldError;
-use portcullis_store::{Entry, List, Listing, Revision, Standing, Store as _};
+use portcullis_store::{Entry, List, Listing, Revision, Standing, Store as _, Value};
 use tokio::sync::Mutex;
 
 use super::admission::{Admission, AdmissionAttributes, Operation, Options};
@@ -37,6 +37,8 @@ pub(crate) struct RequestScope<'a> {
     pub(crate) part: Option<&'static Part>,
     /// The update strategy of the target.
     pub(crate) update: Update,
+    /// The key and the revision of the definition by which a custom kind is read and checked.
+    pub(crate) definition: Option<&'a (Box<str>, Revision)>,
     /// The kinds that are served.
     pub(crate) kinds: &'a Kinds,
     /// Held while an object gets what all objects of its kind share, until it is stored: no two services get the same
@@ -192,6 +194,24 @@ impl RequestScope<'_> {
     /// 503 if etcd does not answer in time.
     pub(super) async fn is_newest(&self, entry: &Entry) -> Result<bool, Status> {
         Ok(self.standing(entry).await? != Standing::Replaced)
+    }
+
+    /// Encodes an object for storage. If the definition of its kind is another one by then, its write conflicts.
+    ///
+    /// # Errors
+    /// See [`storage::encode`].
+    pub(crate) fn encode(&self, object: &Map) -> Result<Value, Status> {
+        let value = storage::encode(self.target.resource, object)?;
+        Ok(Value { relies_on: self.definition.cloned(), ..value })
+    }
+
+    /// The refusal of a write that conflicts about a key, if that is the definition of its kind.
+    pub(crate) fn outdated(&self, key: &str) -> Option<Status> {
+        let (definition, _) = self.definition?;
+        let resource = self.target.resource;
+        let why = "the definition of the kind has changed meanwhile; please try again";
+        (**definition == *key)
+            .then(|| Status::conflict(resource.group, resource.plural, self.target.name, why))
     }
 
     pub(crate) async fn stored(&self, key: &str) -> Result<Option<Arc<Entry>>, Status> {

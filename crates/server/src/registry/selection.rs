@@ -90,6 +90,9 @@ impl Selection {
     /// # Errors
     /// The entry is not an object.
     pub(crate) fn has(&self, resource: &'static Resource, entry: &Entry) -> Result<bool, Status> {
+        if !storage::is_in_place(resource, &entry.key) {
+            return Ok(false);
+        }
         let (namespace, name) = storage::place(resource, &entry.key);
         if self.name().is_some_and(|wanted| wanted != name)
             || self.fields.namespace().is_some_and(|wanted| wanted != namespace)

@@ -71,7 +71,7 @@ async fn renew(backend: &Backend, address: ServerAddress) -> Result<(), Status> 
     // The form is that of kube-apiserver, though the key alone counts.
     let endpoints = json!({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"generation": 1},
         "subsets": [{"addresses": [{"ip": address.ip}]}]});
-    let value = Value { bytes: Bytes::from(endpoints.to_string()), revision_at: None };
+    let value = Value { bytes: Bytes::from(endpoints.to_string()), revision_at: None, relies_on: None };
     write(backend, address, Some(value)).await?;
     lead_to_all(backend, address).await
 }

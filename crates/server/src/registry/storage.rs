@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use kinds::resource::Resource;
-use kinds::{Kinds, Map, protobuf};
+use kinds::resource::{Custom, Resource};
+use kinds::resources::definitions::DEFINITIONS;
+use kinds::{Kinds, Map, may_be_defined, protobuf};
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
@@ -58,11 +59,39 @@ pub(crate) fn place<'k>(resource: &Resource, key: &'k str) -> (&'k str, &'k str)
     }
 }
 
-/// Returns the start of the stored bytes of every object of this kind, up to its resourceVersion.
-pub(crate) fn head(resource: &Resource) -> String {
-    let (kind, version) = (resource.kind, resource.api_version());
-    format!(r#"{{"kind":"{kind}","apiVersion":"{version}","metadata":{{"resourceVersion":""#)
+/// Returns whether a key has the parts of one of this kind. In etcd, keys of custom kinds can be left over from an earlier
+/// definition of another scope. The caller asks this of keys that begin as those of the kind.
+pub(crate) fn is_in_place(resource: &Resource, key: &str) -> bool {
+    if resource.custom.is_none() && !may_be_defined(resource) {
+        return true;
+    }
+    let parts = if resource.is_namespaced { 4 } else { 3 };
+    memchr::memchr_iter(b'/', key.as_bytes()).count() == parts
 }
+
+/// Whether stored bytes are in the version of this row.
+pub(crate) fn is_of_version(resource: &Resource, bytes: &[u8]) -> bool {
+    bytes.starts_with(before_metadata(resource.kind, &resource.api_version()).as_bytes())
+}
+
+/// Returns the start of the stored bytes of every object of this kind, up to its resourceVersion.
+#[cfg(test)]
+pub(crate) fn head(resource: &Resource) -> String {
+    head_of(resource.kind, &resource.api_version())
+}
+
+fn head_of(kind: &str, api_version: &str) -> String {
+    before_metadata(kind, api_version) + REVISION
+}
+
+fn before_metadata(kind: &str, api_version: &str) -> String {
+    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#)
+}
+
+/// What stands before the revision in stored bytes, after the kind and the version.
+const REVISION: &str = r#""metadata":{"resourceVersion":""#;
+/// The longest kind and version in stored bytes, with the names of their fields.
+const MAX_HEAD: usize = 1024;
 
 /// The largest object, in bytes: the limit of etcd for a request.
 ///
@@ -75,7 +104,12 @@ const MAX_OBJECT: usize = 3 << 19;
 /// 413 for an object of more than [`MAX_OBJECT`] bytes.
 pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
     let value = match (resource.stored_as, resource.custom) {
-        (_, Some(custom)) => written(resource.storage(), &custom.stored(object.clone()))?,
+        (_, Some(custom)) => {
+            // First: if the definition changes meanwhile, the write conflicts.
+            let relies_on = Some(definition(custom));
+            let stored = written(resource.storage(), &custom.stored(object.clone()))?;
+            Value { relies_on, ..stored }
+        }
         (None, None) => written(resource, object)?,
         (Some(form), None) => written(form.row, &(form.to)(object.clone()))?,
     };
@@ -83,6 +117,12 @@ pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value,
         return Err(Status::object_too_large(MAX_OBJECT));
     }
     Ok(value)
+}
+
+/// The key of the definition of a custom kind, and the revision that is in force.
+pub(crate) fn definition(custom: &dyn Custom) -> (Box<str>, Revision) {
+    let (name, revision) = custom.definition();
+    (key(&DEFINITIONS, "", &name), Revision(revision))
 }
 
 /// The size that counts, in bytes: that of the object in protobuf, in which kube-apiserver stores it.
@@ -98,12 +138,24 @@ fn size(resource: &Resource, object: &Map, value: &Value) -> usize {
 /// # Errors
 /// See [`encode`].
 pub(crate) fn unstored(resource: &Resource, object: &Map, revision: Revision) -> Result<Bytes, Status> {
-    let Value { bytes, revision_at } = written(resource, object)?;
+    unstored_as((resource.kind, &resource.api_version()), object, revision)
+}
+
+/// As [`unstored`], with this kind and `apiVersion`, which are names.
+///
+/// # Errors
+/// See [`encode`].
+pub(crate) fn unstored_as(
+    (kind, api_version): (&str, &str),
+    object: &Map,
+    revision: Revision,
+) -> Result<Bytes, Status> {
+    let Value { bytes, revision_at, .. } = written_as(kind, api_version, object)?;
     if revision == Revision(0) {
         let cut = revision_at.and_then(|at| without_revision(&bytes, at));
         return Ok(cut.map_or(bytes, BytesMut::freeze));
     }
-    Ok(at_revision(resource, &bytes, revision))
+    Ok(at_revision(&bytes, revision))
 }
 
 /// Converts stored bytes for this kind; they differ only if the object is stored in another kind's form, or of a custom kind
@@ -125,18 +177,26 @@ pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes
     unstored(resource, &object, meta::revision(&object)?)
 }
 
-/// The revision in stored bytes, which begin with the kind, the version and the revision; 0 if there is none.
+/// Where the revision begins in stored bytes, which begin with the kind and the version; none if there is none.
+fn revision_at(bytes: &[u8]) -> Option<usize> {
+    let at = memchr::memmem::find(bytes.get(..MAX_HEAD).unwrap_or(bytes), REVISION.as_bytes());
+    at.map(|at| at.saturating_add(REVISION.len()))
+}
+
+/// The revision in stored bytes; 0 if there is none.
 fn revision_in(bytes: &[u8]) -> u64 {
-    const NAME: &[u8] = br#""metadata":{"resourceVersion":""#;
-    let at = memchr::memmem::find(bytes.get(..1024).unwrap_or(bytes), NAME);
-    let digits = at.and_then(|at| bytes.get(at.saturating_add(NAME.len())..)).unwrap_or_default();
+    let digits = revision_at(bytes).and_then(|at| bytes.get(at..)).unwrap_or_default();
     let digits = digits.iter().take_while(|byte| byte.is_ascii_digit());
     digits.fold(0, |number: u64, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
+    written_as(resource.kind, &resource.api_version(), object)
+}
+
+fn written_as(kind: &str, api_version: &str, object: &Map) -> Result<Value, Status> {
     let mut bytes = BytesMut::with_capacity(512).writer();
-    let head = head(resource);
+    let head = head_of(kind, api_version);
     let mut write = |text: &str| bytes.get_mut().put_slice(text.as_bytes());
     write(&head);
     write("\"");
@@ -151,7 +211,7 @@ fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
         }
     }
     bytes.get_mut().put_slice(b"}");
-    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()) })
+    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()), relies_on: None })
 }
 
 fn member(bytes: &mut bytes::buf::Writer<BytesMut>, name: &str, value: &Json) -> Result<(), Status> {
@@ -173,9 +233,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Map, Status> {
 }
 
 /// Replaces the revision in the bytes, so that a removed object is shown as of its removal.
-pub(crate) fn at_revision(resource: &Resource, bytes: &Bytes, revision: Revision) -> Bytes {
-    let head = head(resource);
-    let Some((start, rest)) = bytes.split_at_checked(head.len()) else { return bytes.clone() };
+pub(crate) fn at_revision(bytes: &Bytes, revision: Revision) -> Bytes {
+    let parts = revision_at(bytes).and_then(|at| bytes.split_at_checked(at));
+    let Some((start, rest)) = parts else { return bytes.clone() };
     let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
     let mut moved = BytesMut::from(start);
     moved.extend_from_slice(revision.0.to_string().as_bytes());
@@ -201,7 +261,7 @@ pub(super) fn without_revision(bytes: &[u8], at: usize) -> Option<BytesMut> {
 /// See [`served`].
 pub(crate) fn removed(resource: &'static Resource, event: &Event) -> Result<Option<Bytes>, Status> {
     let Some(entry) = &event.previous else { return Ok(None) };
-    Ok(Some(at_revision(resource, &served(resource, &entry.value)?, event.revision)))
+    Ok(Some(at_revision(&served(resource, &entry.value)?, event.revision)))
 }
 
 /// A decoded object and its store entry.
@@ -233,7 +293,8 @@ impl Stored {
 pub(crate) async fn all(backend: &Backend, resource: &'static Resource) -> Result<Vec<Map>, Status> {
     let list = List { prefix: prefix(resource, "").into(), ..List::default() };
     let listing = backend.list(&list).await.map_err(|error| failed(&error))?;
-    listing.entries.iter().map(|entry| decode(&entry.value)).collect()
+    let entries = listing.entries.iter().filter(|entry| is_in_place(resource, &entry.key));
+    entries.map(|entry| decode(&entry.value)).collect()
 }
 
 /// Converts a store error to an error response.
@@ -307,7 +368,7 @@ mod tests {
         let bytes = Bytes::from(bytes);
         let unstored = decode(&without_revision(&bytes, at).unwrap()).unwrap();
         assert_eq!(unstored["metadata"], json!({"name": "n", "annotations": {"resourceVersion": "no"}}));
-        let moved = at_revision(&CLUSTERED, &bytes, Revision(1234));
+        let moved = at_revision(&bytes, Revision(1234));
         assert_eq!(decode(&moved).unwrap()["metadata"]["resourceVersion"], "1234");
     }
 }

@@ -161,12 +161,12 @@ async fn attempt(
     if options.is_dry_run {
         return unstored(scope, &object).map(Some);
     }
-    let value = storage::encode(resource, &object)?;
+    let value = scope.encode(&object)?;
     let expect = Expect::Modified(stored.entry.modified);
     let write = Write { key: key.into(), expect, value: Some(value) };
     match scope.backend.commit(surroundings.writes(write)).await {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
-        Err(StoreError::Conflict { .. }) => Ok(None),
+        Err(StoreError::Conflict { key, .. }) => scope.outdated(&key).map_or(Ok(None), Err),
         Err(error) => Err(storage::failed(&error)),
     }
 }

@@ -210,7 +210,9 @@ pub(crate) async fn all(
     namespace: &str,
 ) -> Result<Vec<Arc<Entry>>, Status> {
     let list = List { prefix: storage::prefix(resource, namespace).into(), ..List::default() };
-    Ok(backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries)
+    let mut entries = backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries;
+    entries.retain(|entry| storage::is_in_place(resource, &entry.key));
+    Ok(entries)
 }
 
 /// Completes an object for storage.

@@ -109,7 +109,7 @@ impl Direct {
     }
 
     fn put(&self, key: &str, value: &[u8]) {
-        let value = Some(Stored { bytes: value.to_vec().into(), revision_at: None });
+        let value = Some(Stored { bytes: value.to_vec().into(), revision_at: None, relies_on: None });
         self.commit(Write { key: key.into(), expect: Expect::Anything, value });
     }
 

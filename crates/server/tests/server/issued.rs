@@ -155,7 +155,7 @@ impl Server {
         object["metadata"]["uid"] = case["id"].clone();
         let bytes = object.to_string();
         let revision_at = bytes.find(r#""resourceVersion":""#).map(|at| at + r#""resourceVersion":""#.len());
-        let value = Some(Stored { bytes: bytes.into(), revision_at });
+        let value = Some(Stored { bytes: bytes.into(), revision_at, relies_on: None });
         let key = format!("/certificates.k8s.io/certificatesigningrequests/{}", case["id"].as_str().unwrap());
         let write = Write { key: key.into(), expect: Expect::Absent, value };
         let backend = self.started.app.backend();

@@ -18,6 +18,7 @@ mod certificates;
 mod cluster;
 mod common;
 mod connections;
+mod custom_kinds_on_etcd;
 mod discovery;
 mod encryption;
 mod ended_rights;

@@ -511,6 +511,9 @@ const FOREIGN: [(&str, &str); 4] = [
     ("/elsewhere", "another program"),
 ];
 
+/// How the path of the definitions of custom kinds ends.
+const DEFINITIONS: &str = "/customresourcedefinitions";
+
 /// The objects that may not be deleted, as with kube-apiserver.
 const KEPT: [&str; 4] = [
     "/api/v1/namespaces/default",
@@ -533,8 +536,8 @@ fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
             format!("/{root}/{}/{}", row.api_version(), row.plural)
         })
         .collect();
-    // The namespaces last, and what they need before them.
-    collections.sort_by_key(|path| path.ends_with("/namespaces"));
+    // The namespaces last, and what they need before them; definitions after what they define.
+    collections.sort_by_key(|path| [path.ends_with("/namespaces"), path.ends_with(DEFINITIONS)]);
     let (mut changed, mut differences) = (0, Vec::new());
     let mut watched = BTreeMap::new();
     for path in &collections {
@@ -570,6 +573,10 @@ fn lists_watches_updates_and_deletes_every_kind(etcd: &Etcd, server: &Started) {
                 continue;
             }
             let deleted = admin.ask("DELETE", &format!("{of_object}?gracePeriodSeconds=0"), None).unwrap();
+            if path.ends_with(DEFINITIONS) {
+                // The controller of definitions always runs.
+                until_code(&mut admin, 404, &of_object);
+            }
             let after = admin.ask("GET", &of_object, None).unwrap();
             // A namespace waits for the controller that empties it, and none runs here.
             // The server makes the lease of its controllers again, at any time.

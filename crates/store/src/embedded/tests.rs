@@ -15,7 +15,7 @@ use super::*;
 use crate::{Amender, Current, Event, Expect, Observer, Revision, StoreError, Value, Watch};
 
 fn put(key: &str, value: &str) -> Write {
-    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
+    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None, relies_on: None };
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 

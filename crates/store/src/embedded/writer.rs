@@ -12,8 +12,8 @@ use super::quota::Quota;
 use crate::memory::Memory;
 use crate::readers::Readers;
 use crate::watch::Commit;
-use crate::write::{meets, well_formed, with_revision};
-use crate::{Amender, Committed, Entry, Event, PartOf, Revision, StoreError, Write};
+use crate::write::{meets, relied_on, well_formed, with_revision};
+use crate::{Amender, Committed, Entry, Event, Expect, PartOf, Revision, StoreError, Write};
 
 /// The most commits that share a flush. All of them wait for the last.
 const MOST_COMMITS: usize = 1_024;
@@ -213,6 +213,12 @@ impl Batch {
                 return Err(StoreError::Conflict { key: write.key.clone(), current });
             }
             found.push(current);
+        }
+        for (key, revision) in relied_on(writes) {
+            let current = self.current(key, memory);
+            if !meets(Expect::Modified(*revision), current.as_deref()) {
+                return Err(StoreError::Conflict { key: key.clone(), current });
+            }
         }
         Ok(found)
     }

@@ -11,10 +11,10 @@ use super::client::{Client, Failure, NO_RESOURCE};
 use super::leases::Leases;
 use super::shared::{Held, Shared, number, revision};
 use super::wire::{
-    Compare, DeleteRangeRequest, Equals, PutRequest, RangeRequest, Request, RequestOp, Response, Target,
-    TxnRequest, TxnResponse,
+    Compare, DeleteRangeRequest, Equals, KeyValue, PutRequest, RangeRequest, Request, RequestOp, Response,
+    ResponseOp, Target, TxnRequest, TxnResponse,
 };
-use crate::write::{meets, well_formed};
+use crate::write::{meets, relied_on, well_formed};
 use crate::{Amender, Committed, Entry, Expect, Revision, StoreError, Write};
 
 /// How long a transaction may take.
@@ -51,13 +51,20 @@ impl Committer {
         for _ in 0..ATTEMPTS {
             let (further, read) = self.amended(&writes);
             let all: Vec<&Write> = writes.iter().chain(&further).collect();
-            if all.len() > MOST_OPERATIONS {
+            let relied_on = relied_on(&writes);
+            let count = all.len().saturating_add(relied_on.len());
+            if count > MOST_OPERATIONS {
                 return Err(StoreError::Refused(format!(
-                    "a commit of {} writes: a transaction of etcd has at most {MOST_OPERATIONS}",
-                    all.len()
+                    "a commit of {count} writes, and of what they rely on: a transaction of etcd has at most \
+                     {MOST_OPERATIONS}"
                 )));
             }
-            let (request, lease) = self.request(&all, &read).await?;
+            let (mut request, lease) = self.request(&all, &read).await?;
+            for (key, revision) in &relied_on {
+                let key = Bytes::from(self.shared.keys.of(key)?);
+                request.compare.push(condition(key.clone(), *revision));
+                request.failure.push(RequestOp { request: Some(Request::Range(RangeRequest::of(key))) });
+            }
             let answer = match self.client.transaction(request, resource, WITHIN).await {
                 Ok(answer) => answer,
                 Err(Failure::Refused(why)) if lease != 0 && why.contains("lease not found") => {
@@ -72,7 +79,10 @@ impl Committer {
             if answer.succeeded {
                 return self.committed(&writes, answer, at).await;
             }
-            if let Some(conflict) = self.conflict(&writes, &answer) {
+            let others = answer.responses.iter().skip(all.len());
+            let others = relied_on.iter().zip(others).map(|((key, revision), op)| (key, *revision, op));
+            let conflict = self.conflict(&writes, &answer).or_else(|| self.is_changed(others));
+            if let Some(conflict) = conflict {
                 return Err(conflict);
             }
         }
@@ -205,21 +215,43 @@ impl Committer {
         }
     }
 
+    /// The first key that a writer relied on and that has another value now.
+    fn is_changed<'a>(
+        &self,
+        mut relied_on: impl Iterator<Item = (&'a Box<str>, Revision, &'a ResponseOp)>,
+    ) -> Option<StoreError> {
+        relied_on.find_map(|(key, modified, op)| {
+            let kv = found(op);
+            let holds = kv.is_some_and(|kv| revision(kv.mod_revision) == modified);
+            (!holds).then(|| StoreError::Conflict { key: key.clone(), current: self.entry(kv) })
+        })
+    }
+
+    /// The entry of what was found under a key, if it can be read.
+    fn entry(&self, found: Option<&KeyValue>) -> Option<Arc<Entry>> {
+        match self.shared.keys.read(found?) {
+            Held::Entry(entry) => Some(entry),
+            Held::Unreadable(..) | Held::Foreign => None,
+        }
+    }
+
     /// The first write whose expectation does not hold; none if only something that the amender has read has changed.
     fn conflict(&self, writes: &[Write], answer: &TxnResponse) -> Option<StoreError> {
         writes.iter().zip(&answer.responses).find_map(|(write, op)| {
-            let kv = match &op.response {
-                Some(Response::Range(range)) => range.kvs.first(),
-                _ => None,
-            };
-            let current = kv.and_then(|kv| match self.shared.keys.read(kv) {
-                Held::Entry(entry) => Some(entry),
-                Held::Unreadable(..) | Held::Foreign => None,
-            });
+            let kv = found(op);
+            let current = self.entry(kv);
             let is_unreadable = kv.is_some() && current.is_none();
             let holds =
                 meets(write.expect, current.as_deref()) && !(is_unreadable && write.expect == Expect::Absent);
             (!holds).then(|| StoreError::Conflict { key: write.key.clone(), current })
         })
+    }
+}
+
+/// What a read of one key has found.
+fn found(op: &ResponseOp) -> Option<&KeyValue> {
+    match &op.response {
+        Some(Response::Range(range)) => range.kvs.first(),
+        _ => None,
     }
 }

@@ -93,7 +93,7 @@ fn read(keys: &Keys, page: &[KeyValue]) -> Contents {
         match keys.read(kv) {
             Held::Entry(entry) => contents.entries.push(entry),
             Held::Unreadable(key, error) => {
-                log_unreadable(kv, &error);
+                log_unreadable(&*keys.layout, &key, &kv.key, &error.problem);
                 contents.unreadable.insert(key, error.to_string());
             }
             Held::Foreign => {}

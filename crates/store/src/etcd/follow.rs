@@ -159,7 +159,7 @@ fn change(shared: &Shared, event: &WatchEvent, at: Revision) -> Option<Event> {
             }
             // What was there before is gone, and what is there now grants nothing.
             Held::Unreadable(key, error) => {
-                log_unreadable(kv, &error);
+                log_unreadable(&*shared.keys.layout, &key, &kv.key, &error.problem);
                 shared.unreadable().insert(key.clone(), error.to_string());
                 (key, None)
             }

@@ -47,6 +47,12 @@ pub trait Layout: Send + Sync + 'static {
         modified: Revision,
     ) -> Result<Opened, TransformError>;
 
+    /// Whether somebody sees what lies under a key, as of now. A value that cannot be read and that nobody would see is none to
+    /// report (ET-12).
+    fn is_served(&self, _key: &str) -> bool {
+        true
+    }
+
     /// How long the entry of a key lives after its last write; none for as long as nobody deletes it (ET-14).
     fn lifetime(&self, key: &str) -> Option<Duration>;
 }

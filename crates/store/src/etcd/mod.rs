@@ -33,6 +33,7 @@ mod shared;
 mod wire;
 
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -213,10 +214,20 @@ impl Etcd {
         self.shared().readers.memory.size()
     }
 
-    /// The number of keys whose values cannot be read (ET-12).
+    /// The number of keys whose values cannot be read, and that somebody would see (ET-12).
     #[must_use]
     pub fn unreadable(&self) -> usize {
-        self.shared().unreadable().len()
+        let layout = &self.shared().keys.layout;
+        self.shared().unreadable().keys().filter(|key| layout.is_served(key)).count()
+    }
+
+    /// The keys with this prefix whose values cannot be read, and why.
+    #[must_use]
+    pub fn unreadable_below(&self, prefix: &str) -> Vec<(Box<str>, String)> {
+        let unreadable = self.shared().unreadable();
+        let below = unreadable.range::<str, _>((Bound::Included(prefix), Bound::Unbounded));
+        let below = below.take_while(|(key, _)| key.starts_with(prefix));
+        below.map(|(key, why)| (key.clone(), why.clone())).collect()
     }
 
     /// Why etcd is not well: it has not answered in this time whether what is in memory is current. None if it has. Not longer than

@@ -18,7 +18,7 @@ pub(super) struct Shared {
     /// Held while changes are shown, so that no other thread shows any.
     applying: Mutex<()>,
     waiting: Mutex<BTreeMap<Revision, Vec<oneshot::Sender<()>>>>,
-    /// The keys whose values cannot be read, and why (ET-12).
+    /// The keys whose values cannot be read, and why (ET-12); also those that nobody serves, who may come to be served.
     unreadable: Mutex<BTreeMap<Box<str>, String>>,
 }
 
@@ -171,10 +171,16 @@ pub(super) fn number(revision: Revision) -> i64 {
 }
 
 /// ET-12.
-pub(super) fn log_unreadable(kv: &KeyValue, error: &TransformError) {
-    tracing::error!(
-        key = %String::from_utf8_lossy(&kv.key),
-        error = error.problem,
-        "a value in etcd cannot be read: it is not served and grants nothing"
-    );
+pub(super) fn log_unreadable(layout: &dyn Layout, key: &str, etcd_key: &[u8], problem: &str) {
+    let etcd_key = String::from_utf8_lossy(etcd_key);
+    match layout.is_served(key) {
+        true => tracing::error!(
+            key = %etcd_key,
+            error = problem,
+            "a value in etcd cannot be read: it is not served and grants nothing"
+        ),
+        false => {
+            tracing::debug!(key = %etcd_key, error = problem, "a value that nobody serves cannot be read")
+        }
+    }
 }

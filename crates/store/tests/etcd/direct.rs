@@ -15,7 +15,7 @@ fn direct(etcd: &Server) -> Direct {
 }
 
 fn change(key: &str, value: &str, replaces: Option<Revision>) -> Change {
-    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None };
+    let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None, relies_on: None };
     Change { key: key.into(), value, replaces }
 }
 

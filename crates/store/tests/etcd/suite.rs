@@ -29,6 +29,7 @@ holds! {
     revisions_grow_with_each_change: revisions,
     a_commit_that_expects_something_else_changes_nothing: expectations,
     the_revision_is_written_into_the_value: revision_in_value,
+    a_commit_conflicts_about_what_it_relies_on: what_is_relied_on,
     no_writer_overwrites_another: concurrent_writers,
     lists_show_the_state_at_any_revision: lists_at_revisions,
     pages_show_one_state_while_others_write: pages_show_one_state,

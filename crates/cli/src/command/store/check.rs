@@ -17,7 +17,7 @@ use crate::store_flags::StoreFlags;
 ///
 /// Prints for each resource how many objects there are, how many are stale (would be written in another form today, see
 /// `portcullis store rewrite`), and how many cannot be read. Keys and reasons of the latter are named on standard error. Keys in
-/// etcd that this version does not serve, such as those of custom resources, are counted. Reads only, at one revision.
+/// etcd that this version does not serve, such as those of custom objects without a definition, are counted. Reads only, at one revision.
 ///
 /// Exit codes: 0 all objects can be read; 1 some cannot; 2 bad flags; 3 the store is in use, or cannot be read.
 #[derive(Args, Debug)]

@@ -21,7 +21,7 @@ use crate::store_flags::StoreFlags;
 /// its resourceVersion. The file manifest.yaml is written last: a directory without it is incomplete, and cannot be
 /// imported. Secrets are in the files in plain text, so only their owner can read them.
 ///
-/// Reads only: servers may use the etcd meanwhile. What this version does not serve, such as custom resources, is counted
+/// Reads only: servers may use the etcd meanwhile. What this version does not serve, such as custom objects without a definition, is counted
 /// and left out.
 ///
 /// Exit codes: 0 all objects are exported; 1 some cannot be read, which are named; 2 bad flags, or the directory is not

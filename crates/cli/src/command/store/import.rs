@@ -125,6 +125,7 @@ fn check(export: &Reader, content: &Content) -> Result<(), Failure> {
     let mut problems = Problems::default();
     let mut progress = Progress::new("checked");
     let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    define(export, content, &mut problems)?;
     let (mut done, total) = (0_u64, export.manifest.objects());
     export.each(&mut |path, key| {
         let Some(key) = key else {
@@ -152,6 +153,20 @@ fn check(export: &Reader, content: &Content) -> Result<(), Failure> {
     }
     drop(progress);
     problems.end("the export cannot be used")
+}
+
+/// Takes in the definitions of custom kinds, before their objects are read.
+fn define(export: &Reader, content: &Content, problems: &mut Problems) -> Result<(), Failure> {
+    export.each(&mut |path, key| {
+        let Some(key) = key.filter(|key| Content::is_definition(key)) else { return Ok(()) };
+        // One that cannot be read is reported with all files.
+        if let Ok(json) = document(export, content, &key)
+            && let Err(why) = content.define(&key, &json)
+        {
+            problems.add(format!("{path}: {why}: correct it, or remove it with the objects of its kind"));
+        }
+        Ok(())
+    })
 }
 
 /// The document of a key, in the form in which stores take it.

@@ -1,6 +1,7 @@
 //! CustomResourceDefinitions: the kind, its defaults, and its status. What becomes of a definition is in
 //! [`crate::custom`].
 
+mod beta;
 mod defaults;
 mod names;
 mod openapi;
@@ -23,8 +24,9 @@ use crate::schema::apiextensions::{
 use crate::table::{Column, Row};
 use portcullis_apimachinery::names::NameRule;
 
+pub use beta::{V1BETA1, from_v1beta1};
 pub use status::CLEANUP;
-pub use validation::{Approval, validate, validate_with};
+pub use validation::{Approval, fault, validate, validate_with};
 
 /// The hooks of writes. The server validates definitions apart from the threads that serve requests, because their rules
 /// are compiled.

@@ -26,15 +26,21 @@ pub fn validate_with(definition: &Map, old: Option<&Map>, compiler: &dyn RuleCom
     check(definition, old, Some(compiler))
 }
 
+/// Why the kind of a stored definition cannot be served, apart from its rules; none if it can. Other servers may store what is
+/// refused here.
+pub fn fault(definition: &Map) -> Option<FieldError> {
+    let mut errors = Errors::new();
+    named(definition, &mut errors);
+    of_spec(definition.object("spec"), None, &mut errors);
+    pruned(definition.object("spec"), &mut errors);
+    errors.into_iter().next()
+}
+
 fn check(definition: &Map, old: Option<&Map>, compiler: Option<&dyn RuleCompiler>) -> Errors {
     let mut errors = Errors::new();
     let spec = definition.object("spec");
-    if old.is_none() {
-        let name = definition.metadata().text("name");
-        let wanted = format!("{}.{}", spec.object("names").text("plural"), spec.text("group"));
-        errors.push_if(name != wanted && subdomain_errors(name).is_empty(), || {
-            FieldError::invalid("metadata.name", quoted(name), "must be spec.names.plural+\".\"+spec.group")
-        });
+    if old.is_none() && subdomain_errors(definition.metadata().text("name")).is_empty() {
+        named(definition, &mut errors);
     }
     // What is stored already stays valid.
     let is_as_before = old.is_some_and(|old| old.object("spec") == spec);
@@ -48,12 +54,25 @@ fn check(definition: &Map, old: Option<&Map>, compiler: Option<&dyn RuleCompiler
     names::check(of_status.object("acceptedNames"), "status.acceptedNames", &mut errors);
     stored_versions(of_status, spec, &mut errors);
     approval(definition, old, &mut errors);
+    pruned(spec, &mut errors);
+    errors
+}
+
+fn named(definition: &Map, errors: &mut Errors) {
+    let spec = definition.object("spec");
+    let name = definition.metadata().text("name");
+    let wanted = format!("{}.{}", spec.object("names").text("plural"), spec.text("group"));
+    errors.push_if(name != wanted, || {
+        FieldError::invalid("metadata.name", quoted(name), "must be spec.names.plural+\".\"+spec.group")
+    });
+}
+
+fn pruned(spec: &Map, errors: &mut Errors) {
     errors.push_if(spec.is_true("preserveUnknownFields"), || {
         let detail = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema \
             instead";
         FieldError::invalid("spec.preserveUnknownFields", "true", detail)
     });
-    errors
 }
 
 fn of_spec(spec: &Map, compiler: Option<&dyn RuleCompiler>, errors: &mut Errors) {

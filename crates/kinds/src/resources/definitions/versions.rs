@@ -14,7 +14,7 @@ use crate::custom::{RuleCompiler, Schema};
 use crate::fields::{ErrorList, Errors, Members};
 
 /// The most versions. DIVERGES: Kubernetes has no limit.
-const MAX_VERSIONS: usize = 64;
+pub(super) const MAX_VERSIONS: usize = 64;
 /// The most columns of tables. DIVERGES: Kubernetes has no limit.
 const MAX_COLUMNS: usize = 256;
 /// The longest warning of a deprecated version, in bytes.

@@ -79,6 +79,7 @@ pub(super) async fn answer(
     let admission = app.gate(&permit, info);
     let scope = RequestScope {
         backend: app.backend(),
+        definition: None,
         admission: &admission,
         user: permit.user(),
         target,

@@ -25,6 +25,7 @@ use crate::registry::backend::Backend;
 use crate::registry::freshness::{has_missed, missed};
 use crate::registry::no_writes::NoWrites;
 use crate::registry::request_scope::RequestScope;
+use crate::registry::storage;
 use crate::registry::target::Target;
 
 /// Answers a request for objects: dispatches subresources with their own handlers, then handles all kinds alike.
@@ -51,8 +52,11 @@ pub(crate) async fn answer(
         Endpoint::Object(_) | Endpoint::Action(_) | Endpoint::Connect => None,
     };
     let admission = app.gate(&permit, info);
+    let custom = target.resource.custom;
+    let definition = custom.map(storage::definition);
     let scope = RequestScope {
         backend,
+        definition: definition.as_ref(),
         admission: &admission,
         user: permit.user(),
         target,
@@ -73,11 +77,18 @@ pub(crate) async fn answer(
         Some(StatusCode::FORBIDDEN) => Box::pin(has_missed(backend, known)).await,
         Some(_) => Box::pin(missed(backend, known)).await?,
     };
-    let outcome = if must_repeat { once(&request, endpoint, action, body).await } else { outcome };
+    let outcome = match must_repeat {
+        true => {
+            let definition = custom.map(storage::definition);
+            let scope = RequestScope { definition: definition.as_ref(), ..request.scope };
+            once(&Request { scope, ..request }, endpoint, action, body).await
+        }
+        false => outcome,
+    };
     if let Some(trail) = Trail::of(head) {
         admission.annotations().into_iter().for_each(|(key, value)| trail.annotate(key, value));
     }
-    let served = request.scope.target.served;
+    let served = target.served;
     let of_custom = served.custom.and_then(|custom| custom.warning());
     let of_kind = Some(served.deprecation).filter(|text| !text.is_empty()).map(str::to_owned);
     let deprecation = of_custom.or(of_kind).and_then(|text| warning::header(&text));
@@ -114,6 +125,7 @@ pub(crate) async fn answer_in_part(
     let user = permit.user().clone();
     let scope = RequestScope {
         backend: app.backend(),
+        definition: None,
         admission: &NoWrites,
         user: &user,
         target,

@@ -482,7 +482,7 @@ impl Stream {
         let last =
             last.ok_or_else(|| Status::expired("too old resource version: the client reads too slowly"))?;
         let resource = self.filtered.resource();
-        let object = storage::at_revision(resource, &storage::served(resource, &last.value)?, revision);
+        let object = storage::at_revision(&storage::served(resource, &last.value)?, revision);
         self.writer.object("DELETED", &object)
     }
 }

@@ -1,14 +1,14 @@
 //! Deletes the objects of a definition that is being deleted, and then the definition.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use kinds::custom::CustomKinds;
 use kinds::resource::Resource;
 use kinds::resources::definitions::status::{Condition, set};
 use kinds::resources::definitions::{CLEANUP, DEFINITIONS};
-use portcullis_store::{Entry, Write};
+use kinds::{Kinds, Map};
+use portcullis_store::{Entry, List, Store as _, Write};
+use serde_json::Value;
 
 use crate::controller::runner::Next;
 use crate::http::status::Status;
@@ -16,39 +16,25 @@ use crate::registry::backend::Backend;
 use crate::registry::deletion::{self, Step};
 use crate::registry::meta::{self, now};
 use crate::registry::options::{DeleteOptions, Propagation};
-use crate::registry::storage::Stored;
+use crate::registry::storage::{self, Stored};
 use crate::registry::write;
 
 /// How long to wait until the table of kinds has taken the deletion in.
 const TAKES_IN: Duration = Duration::from_millis(10);
 /// The most objects that are deleted in one commit.
 const TOGETHER: usize = 100;
-/// How long nothing must be there before a definition goes: a request that began before it was deleted may still store
-/// an object.
-const SETTLED: Duration = Duration::from_millis(500);
 /// How long to wait for finalizers of objects.
 const HELD: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(super) struct Cleanup {
     backend: Arc<Backend>,
-    kinds: Arc<CustomKinds>,
-    /// Since when the definitions that are being deleted have no objects.
-    empty: Mutex<HashMap<String, Instant>>,
+    kinds: Kinds,
 }
 
 impl Cleanup {
-    pub(super) fn new(backend: Arc<Backend>, kinds: Arc<CustomKinds>) -> Self {
-        Self { backend, kinds, empty: Mutex::default() }
-    }
-
-    fn empty(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.empty.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Forgets a definition that is gone.
-    pub(super) fn forget(&self, name: &str) {
-        self.empty().remove(name);
+    pub(super) fn new(backend: Arc<Backend>, kinds: Kinds) -> Self {
+        Self { backend, kinds }
     }
 
     /// Goes on with the deletion of a definition.
@@ -56,7 +42,7 @@ impl Cleanup {
         if !meta::finalizers(&stored.object).contains(&CLEANUP) {
             return Ok(Next::OnChange);
         }
-        let known = self.kinds.definition(name);
+        let known = self.kinds.custom().definition(name);
         // Until then objects can be created.
         if known.as_ref().is_some_and(|known| !known.is_terminating) {
             return Ok(Next::After(TAKES_IN));
@@ -74,22 +60,35 @@ impl Cleanup {
             let done = write::commit(&self.backend, vec![write]).await?;
             return Ok(if done { Next::OnChange } else { Next::Later });
         }
-        let row = known.and_then(|known| self.kinds.stored_row(&known));
+        let row = known.and_then(|known| self.kinds.custom().stored_row(&known));
+        if row.is_none() && self.has_objects(&stored.object).await? {
+            // The definition cannot be served here, so nobody can tell what its objects wait for.
+            return Ok(Next::After(HELD));
+        }
         if let Some(row) = row
             && !self.delete_all(row).await?
         {
-            self.forget(name);
             return Ok(Next::After(HELD));
         }
-        let since = *self.empty().entry(name.to_owned()).or_insert_with(Instant::now);
-        let left = SETTLED.saturating_sub(since.elapsed());
-        if row.is_some() && !left.is_zero() {
-            return Ok(Next::After(left));
-        }
+        // Nothing can come any more: each write relies on the definition as it was before it was deleted.
         meta::remove_finalizer(&mut definition, CLEANUP);
         let write = write::change(&DEFINITIONS, stored, definition)?;
         let done = write::commit(&self.backend, vec![write]).await?;
         Ok(if done { Next::OnChange } else { Next::Later })
+    }
+
+    /// Whether objects lie where those of a definition do, unless they are of a kind of this server.
+    async fn has_objects(&self, definition: &Map) -> Result<bool, Status> {
+        let spec = definition.get("spec");
+        let text = |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(Value::as_str);
+        let (Some(group), Some(plural)) = (text("/group"), text("/names/plural")) else { return Ok(false) };
+        if self.kinds.is_reserved(group, plural) {
+            return Ok(false);
+        }
+        let prefix = format!("/{group}/{plural}/");
+        let list = List { prefix: prefix.as_str().into(), limit: 1, ..List::default() };
+        let found = self.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
+        Ok(!found.entries.is_empty() || !self.backend.unreadable_below(&prefix).is_empty())
     }
 
     /// Deletes all objects of a kind, as far as possible now. Returns whether none is left.

@@ -36,7 +36,7 @@ pub(super) struct Definitions {
 
 impl Definitions {
     pub(super) fn new(backend: Arc<Backend>, kinds: &Kinds) -> Self {
-        let cleanup = Cleanup::new(Arc::clone(&backend), Arc::clone(kinds.custom()));
+        let cleanup = Cleanup::new(Arc::clone(&backend), kinds.clone());
         Self { backend, kinds: Arc::clone(kinds.custom()), cleanup }
     }
 }
@@ -77,7 +77,8 @@ impl Controller for Definitions {
         }
         // Who sees that a kind is established can use it.
         if !self.kinds.definition(name).is_some_and(|known| known.is_served) {
-            return Ok(Next::After(TAKES_IN));
+            // This server may never be able to serve it.
+            return Ok(Next::Later);
         }
         api_services::keep(&self.backend, &self.kinds, group).await?;
         if holds(&definition, "Established") {
@@ -113,7 +114,6 @@ impl Definitions {
         if self.kinds.definition(name).is_some() {
             return Ok(Next::After(TAKES_IN));
         }
-        self.cleanup.forget(name);
         api_services::keep(&self.backend, &self.kinds, group).await?;
         Ok(Next::OnChange)
     }

@@ -65,10 +65,8 @@ impl GarbageCollector {
         let mut parts = key.split('/').skip(1);
         let (group, plural) = (parts.next()?, parts.next()?);
         let known = self.rows.get(&(group, plural)).copied();
-        known.or_else(|| {
-            let stored = self.kinds.custom().stored();
-            stored.into_iter().find(|row| row.group == group && row.plural == plural)
-        })
+        let row = known.or_else(|| self.kinds.custom().stored_in(group, plural));
+        row.filter(|row| storage::is_in_place(row, key))
     }
 }
 
@@ -235,6 +233,11 @@ impl GarbageCollector {
         let uid = item.links.uid.as_str();
         loop {
             let Some(key) = self.graph().blocking(uid, item.key()) else { break };
+            if self.row(&key).is_none() {
+                // An object of a kind that nobody defines. It can neither be seen nor deleted.
+                self.graph().unlink(uid, &key);
+                continue;
+            }
             let entry = self.entry(&key).await?;
             let links = entry.and_then(|entry| Links::read(&entry.value));
             let owners = links.as_ref().map(Links::owners).unwrap_or_default();

@@ -105,7 +105,7 @@ fn writes_of(stored: &Stored, rules: &[PolicyRule], record: Option<&Entry>) -> R
     let rules = serde_json::to_value(rules).map_err(Status::internal)?;
     let bytes = rules.to_string().into();
     object.insert("rules".to_owned(), rules);
-    let remembered = Write { key, expect, value: Some(Value { bytes, revision_at: None }) };
+    let remembered = Write { key, expect, value: Some(Value { bytes, revision_at: None, relies_on: None }) };
     Ok(vec![write::replace(&CLUSTER_ROLES, &stored.entry, object, write::SERVER)?, remembered])
 }
 

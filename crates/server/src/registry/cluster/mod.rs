@@ -104,7 +104,7 @@ impl Cluster {
             let list = List { prefix: prefix.into(), ..List::default() };
             stored.extend(backend.list(&list).await?.entries);
         }
-        custom_kinds::load(&backend, kinds.custom()).await?;
+        custom_kinds::load(&backend, &kinds).await?;
         follower.load(&stored);
         follower.count(&backend).await?;
         engine.mark_complete();

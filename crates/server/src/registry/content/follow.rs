@@ -106,7 +106,7 @@ impl Etcd {
         let content = &self.content;
         let mut rows = content.kinds.stored();
         let row = rows.find(|row| Kind::of(&row.api_version(), row.kind) == Some(kind));
-        let found = row.and_then(|row| Some((row, self.direct.below(content.layout.folder(row)?))));
+        let found = row.and_then(|row| Some((row, self.direct.below(&content.layout.folder(row)?))));
         found.ok_or_else(|| ContentError::Invalid(format!("{} is not stored in etcd", kind.as_str())))
     }
 

@@ -5,9 +5,10 @@
 //! through in pages: never more than one page is in memory. Keys are those of the store (`/core/pods/default/web`), and
 //! documents are JSON without a resourceVersion, whatever the form in which they lie there.
 //!
-//! Reading never writes. What is not served in etcd is counted and never touched. Nothing here prints or reads flags.
+//! Reading never writes. What is not served is counted and never touched: also custom objects without a definition. Nothing here prints or reads flags.
 
 mod decided;
+mod definitions;
 mod follow;
 mod path;
 mod rewrite;
@@ -20,11 +21,12 @@ use std::time::Duration;
 
 use kinds::Kinds;
 use portcullis_store::encryption::LiveEncryption;
-use portcullis_store::etcd::Opened;
+use portcullis_store::etcd::{Layout as _, Opened};
 use portcullis_store::{Revision, StoreError, TransformError};
 
 use super::backend::EtcdConfig;
 use super::etcd_layout::EtcdLayout;
+use super::storage;
 use crate::encryption::EncryptionConfig;
 
 /// The documents of objects.
@@ -131,10 +133,23 @@ impl Content {
     /// What is wrong with it, as a sentence that begins with its name.
     pub fn read(&self, key: &str, document: &str) -> Result<Bytes, String> {
         let read = self.layout.read(key, document.as_bytes(), Revision(0))?;
-        match self.layout.unknown_field(key, document.as_bytes()) {
-            Some(problem) => Err(format!("has an {problem}")),
-            None => Ok(read),
+        if !self.layout.is_served(key) {
+            return Err("is of a kind that no definition describes, so nobody could read it".to_owned());
         }
+        if let Some(problem) = self.layout.unknown_field(key, document.as_bytes()) {
+            return Err(format!("has an {problem}"));
+        }
+        self.current(key, read)
+    }
+
+    /// A document in the version in which its kind is stored today.
+    ///
+    /// # Errors
+    /// It is of a version that its definition no longer has.
+    fn current(&self, key: &str, json: Bytes) -> Result<Bytes, String> {
+        let other = self.layout.custom_row(key).filter(|row| !storage::is_of_version(row, &json));
+        let Some(row) = other else { return Ok(json) };
+        storage::served(row, &json).map_err(|status| format!("cannot be served: {}", status.message()))
     }
 
     /// A second layout, for callers that take one by value.

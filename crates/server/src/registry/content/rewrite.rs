@@ -95,6 +95,7 @@ impl Content {
         let mut done = Rewritten::default();
         let everything = direct.everything();
         let (at, total) = direct.newest(&everything).await?;
+        self.learn_from_etcd(direct, at).await?;
         let (mut left, mut seen) = (Some(everything), 0_u64);
         while let Some(range) = left {
             let page = direct.page(&range, at).await?;

@@ -58,6 +58,7 @@ impl Content {
         match &self.location {
             Location::File(path) => {
                 let reader = Reader::open(path)?;
+                self.learn_from_file(&reader)?;
                 let (revision, total) = (reader.revision().0, reader.count());
                 let prefixes = rows.iter().map(|row| storage::prefix(row, "")).collect();
                 Ok(Source {
@@ -72,12 +73,13 @@ impl Content {
                 let mut left: Vec<Range> = rows
                     .iter()
                     .filter_map(|row| self.layout.folder(row))
-                    .map(|path| direct.below(path))
+                    .map(|path| direct.below(&path))
                     .collect();
                 if rows.is_empty() {
                     left.push(direct.everything());
                 }
                 let (at, total) = direct.newest(&direct.everything()).await?;
+                self.learn_from_etcd(&direct, at).await?;
                 Ok(Source {
                     content: self,
                     revision: at.0,
@@ -92,12 +94,18 @@ impl Content {
     pub(super) fn item(&self, prefix: &str, sealed: &Sealed) -> Item {
         let etcd_key = sealed.etcd_key();
         // The addresses of servers end by themselves, and are no content.
-        let Some(key) = sealed.key.as_ref().filter(|key| !server_addresses::is_address(key)) else {
+        let is_content = |key: &&Box<str>| !server_addresses::is_address(key) && self.layout.is_served(key);
+        let Some(key) = sealed.key.as_ref().filter(is_content) else {
             let path = etcd_key.strip_prefix(prefix).unwrap_or(&etcd_key).trim_start_matches('/');
             return Item::Foreign(foreign(path));
         };
         match self.layout.open(key, &etcd_key, &sealed.value, Revision(0)) {
-            Ok(Opened { value: json, is_stale }) => Item::Object { key: key.clone(), json, is_stale },
+            Ok(Opened { value, is_stale }) => match self.current(key, value) {
+                Ok(json) => Item::Object { key: key.clone(), json, is_stale },
+                Err(why) => {
+                    Item::Unreadable(resource(key).to_owned(), Unreadable { key: etcd_key.into_owned(), why })
+                }
+            },
             Err(error) => Item::Unreadable(resource(key).to_owned(), error.into()),
         }
     }
@@ -151,6 +159,9 @@ impl Source<'_> {
                 let asked = page.iter().filter(|record| is_asked(&record.key));
                 let items: Vec<Item> = asked
                     .map(|record| match content.open_record(&record.key, &record.sealed) {
+                        Ok(_) if !content.layout.is_served(&record.key) => {
+                            Item::Foreign(resource(&record.key).to_owned())
+                        }
                         Ok(Opened { value: json, is_stale }) => {
                             Item::Object { key: record.key.clone(), json, is_stale }
                         }

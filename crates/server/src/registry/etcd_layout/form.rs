@@ -5,7 +5,9 @@ use std::fmt::Display;
 
 use kinds::decode::Document;
 use kinds::resource::{Conversion, Resource};
+use kinds::resources::definitions::{DEFINITIONS, V1BETA1, from_v1beta1};
 use kinds::schema::Type;
+use kinds::schema::custom::CUSTOM;
 use kinds::{Kinds, Map, decode, protobuf};
 use portcullis_apimachinery::quote::quoted;
 use portcullis_store::Revision;
@@ -22,15 +24,24 @@ const ALIKE: &[(&str, &str)] = &[
 ];
 
 /// The problem with a value and its solution, as a sentence that begins with "the value of KEY".
-type Problem = String;
+pub(super) type Problem = String;
 
 /// A version in which objects can be stored, with what makes it the stored one.
 #[derive(Debug)]
 struct Form {
     api_version: String,
     schema: &'static Type,
-    /// The conversion to the stored version, for another one.
-    conversion: Option<Conversion>,
+    /// How the object becomes one of the stored version, for another one.
+    change: Option<Change>,
+}
+
+/// How an object of another version becomes one of the stored version.
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// As between the rows of the table.
+    Row(Conversion),
+    /// As a definition of a custom kind.
+    Definition,
 }
 
 /// The versions of one kind.
@@ -44,11 +55,8 @@ pub(super) struct Forms {
 impl Forms {
     /// The forms of a kind, with all versions that these kinds have of it.
     pub(super) fn of(row: &'static Resource, kinds: &Kinds) -> Self {
-        let form = |api_version: &str, schema, conversion| Form {
-            api_version: api_version.to_owned(),
-            schema,
-            conversion,
-        };
+        let form =
+            |api_version: &str, schema, change| Form { api_version: api_version.to_owned(), schema, change };
         let own = form(&row.api_version(), row.schema, None);
         let is_alike = |version: &str, kind: &str| {
             kind == row.kind && version.rsplit_once('/').is_some_and(|(group, _)| group == row.group)
@@ -56,10 +64,12 @@ impl Forms {
         let alike = ALIKE.iter().filter(|(version, kind)| is_alike(version, kind));
         let others = kinds.built_in_rows().filter_map(|other| {
             let conversion = other.version_of.or(other.stored_as).filter(|to| *to.row == *row)?;
-            Some(form(&other.api_version(), other.schema, Some(conversion)))
+            Some(form(&other.api_version(), other.schema, Some(Change::Row(conversion))))
         });
         let alike = alike.map(|(version, _)| form(version, row.schema, None));
-        Self { row, forms: std::iter::once(own).chain(others).chain(alike).collect() }
+        // Nothing but the metadata is decoded before it is converted.
+        let beta = (*row == DEFINITIONS).then(|| form(V1BETA1, &CUSTOM, Some(Change::Definition)));
+        Self { row, forms: std::iter::once(own).chain(others).chain(alike).chain(beta).collect() }
     }
 
     /// The kind, in its stored version.
@@ -83,7 +93,11 @@ impl Forms {
         };
         // As kube-apiserver: an earlier version of it did not know the fields of today.
         (self.row.default)(&mut object);
-        self.check_place(&object, rest)?;
+        let (namespace, name) = match self.row.is_namespaced {
+            true => rest.split_once('/').unwrap_or_default(),
+            false => ("", rest),
+        };
+        check_place(&object, namespace, name)?;
         let value = storage::unstored(self.row, &object, modified)
             .map_err(|status| format!("cannot be served: {}", status.message()))?;
         Ok(Opened { value, is_stale: is_protobuf || !is_current })
@@ -140,31 +154,34 @@ impl Forms {
     /// Converts an object of a form to the stored version. Also returns whether it was in this version already.
     fn current(&self, object: Map, form: &Form) -> Result<(Map, bool), Problem> {
         let is_current = self.forms.first().is_some_and(|own| own.api_version == form.api_version);
-        let Some(conversion) = form.conversion else { return Ok((object, is_current)) };
-        let converted = decode::value((conversion.to)(object).into(), self.row.schema);
-        let failed = |error| format!("cannot be converted from {}: {error}", form.api_version);
-        converted.map(|decoded| (decoded.object, is_current)).map_err(failed)
-    }
-
-    /// Checks that the object is the one that its key names. Else an object could be read, listed or authorized under
-    /// a name that is not its own.
-    fn check_place(&self, object: &Map, rest: &str) -> Result<(), Problem> {
-        let (namespace, name) = match self.row.is_namespaced {
-            true => rest.split_once('/').unwrap_or_default(),
-            false => ("", rest),
+        let failed = |error: &dyn Display| format!("cannot be converted from {}: {error}", form.api_version);
+        let converted = match form.change {
+            None => return Ok((object, is_current)),
+            Some(Change::Row(conversion)) => (conversion.to)(object),
+            Some(Change::Definition) => from_v1beta1(object).map_err(|error| failed(&error))?,
         };
-        for (field, of_key) in [("name", name), ("namespace", namespace)] {
-            let found = meta::text(object, field);
-            if found != of_key {
-                let (found, of_key) = (quoted(found), quoted(of_key));
-                return Err(format!("has the metadata.{field} {found}, but its key says {of_key}"));
-            }
-        }
-        Ok(())
+        let decoded = decode::value(converted.into(), self.row.schema).map_err(|error| failed(&error))?;
+        Ok((decoded.object, is_current))
     }
 
     /// `Pod of v1`.
     fn described(&self) -> String {
         format!("{} of {}", self.row.kind, self.row.api_version())
     }
+}
+
+/// Checks that the object is the one that its key names. Else an object could be read, listed or authorized under a name that is
+/// not its own.
+///
+/// # Errors
+/// It is another one.
+pub(super) fn check_place(object: &Map, namespace: &str, name: &str) -> Result<(), Problem> {
+    for (field, of_key) in [("name", name), ("namespace", namespace)] {
+        let found = meta::text(object, field);
+        if found != of_key {
+            let (found, of_key) = (quoted(found), quoted(of_key));
+            return Err(format!("has the metadata.{field} {found}, but its key says {of_key}"));
+        }
+    }
+    Ok(())
 }

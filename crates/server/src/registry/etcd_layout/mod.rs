@@ -3,11 +3,13 @@
 //!
 //! Keys lie where kube-apiserver puts them. Values are written as kube-apiserver does with
 //! `--storage-media-type=application/json`, and read in JSON and in protobuf, encrypted or not. All values come from
-//! outside: each is decoded as a whole, so that nothing is served that a client could not read.
+//! outside: each is decoded as a whole, so that nothing is served that a client could not read. Of custom objects only the
+//! metadata is: what their definitions say of the rest is applied when they are shown.
 //!
 //! Never does I/O, and never guesses: a value that is not an object of the kind and of the name of its key is an error,
 //! and so grants nothing (ET-12).
 
+mod custom;
 mod form;
 mod places;
 #[cfg(test)]
@@ -25,7 +27,7 @@ use portcullis_store::encryption::{Encryption, LiveEncryption};
 use portcullis_store::etcd::{GroupResource, Layout, Opened};
 use portcullis_store::{Revision, TransformError, Value};
 
-use self::places::{Place, Places};
+use self::places::{Found, Places};
 use crate::registry::storage;
 
 pub use self::places::SharedPlace;
@@ -56,12 +58,37 @@ impl EtcdLayout {
         Ok(Self { places: Places::of(kinds)?, encryption, event_ttl })
     }
 
-    /// The place of a key, the namespace and the name in it, and the encryption in force now.
+    /// What a key names.
     fn find<'l, 'k>(&'l self, key: &'k str, etcd_key: &str) -> Result<Found<'l, 'k>, TransformError> {
-        let (place, rest) = self.places.of_key(key).ok_or_else(|| {
+        let found = self.places.of_key(key);
+        found.ok_or_else(|| {
             failed(etcd_key, format!("has no place in etcd: {key:?} is no key of a served kind"))
-        })?;
-        Ok(Found { place, rest, encryption: self.encryption.current() })
+        })
+    }
+
+    /// The encryption in force now, with the group and the plural name by which it knows what a key names.
+    fn encryption<'k>(&self, found: &Found<'_, 'k>) -> (Arc<Encryption>, (&'k str, &'k str)) {
+        let resource = match found {
+            Found::In(place, _) => place.resource,
+            Found::Custom(key) => (key.group, key.plural),
+        };
+        (self.encryption.current(), resource)
+    }
+
+    /// Reads a value that is not encrypted.
+    fn opened(&self, found: &Found<'_, '_>, plain: &[u8], modified: Revision) -> Result<Opened, String> {
+        match found {
+            Found::In(place, rest) => match &place.forms {
+                Some(forms) => forms.read(plain, rest, modified),
+                None => record(plain).map(|value| Opened { value, is_stale: false }),
+            },
+            Found::Custom(key) => {
+                let custom::Read { value, version } = key.read(plain, modified)?;
+                // As kube-apiserver, which stores it in the version of today when it is written next.
+                let is_stale = self.places.custom_row(key).is_some_and(|row| row.version != version);
+                Ok(Opened { value, is_stale })
+            }
+        }
     }
 }
 
@@ -72,54 +99,43 @@ impl EtcdLayout {
     /// The problem, as a sentence that begins with the key: it is of no kind that is served, or see [`Layout::open`].
     pub(crate) fn read(&self, key: &str, plain: &[u8], at: Revision) -> Result<Bytes, String> {
         let found = self.find(key, key).map_err(|_| "is of no kind that this version serves".to_owned())?;
-        found.read(plain, at).map(|opened| opened.value)
+        self.opened(&found, plain, at).map(|opened| opened.value)
     }
 
     /// The first field of a document that its kind does not have, or that is there twice.
     pub(crate) fn unknown_field(&self, key: &str, document: &[u8]) -> Option<String> {
-        self.places.of_key(key)?.0.forms.as_ref()?.unknown_field(document)
+        match self.places.of_key(key)? {
+            Found::In(place, _) => place.forms.as_ref()?.unknown_field(document),
+            Found::Custom(_) => custom::unknown_field(document),
+        }
     }
 
     /// What to write for the JSON of [`EtcdLayout::read`] at revision 0.
     pub(crate) fn value(&self, key: &str, json: &Bytes) -> Value {
-        let is_object = self.places.of_key(key).is_some_and(|(place, _)| place.forms.is_some());
+        let is_object = match self.places.of_key(key) {
+            Some(Found::In(place, _)) => place.forms.is_some(),
+            Some(Found::Custom(_)) => true,
+            None => false,
+        };
         let bytes = match is_object {
             // As kube-apiserver ends its documents.
             true => Bytes::from([json, &b"\n"[..]].concat()),
             false => json.clone(),
         };
-        Value { bytes, revision_at: None }
+        Value { bytes, revision_at: None, relies_on: None }
+    }
+
+    /// The row of the custom kind of a key; none if it is of another kind, or of one that nobody defines.
+    pub(crate) fn custom_row(&self, key: &str) -> Option<&'static Resource> {
+        match self.places.of_key(key)? {
+            Found::In(..) => None,
+            Found::Custom(key) => self.places.custom_row(&key),
+        }
     }
 
     /// The path below which the objects of a kind lie in etcd: `services/specs`.
-    pub(crate) fn folder(&self, row: &'static Resource) -> Option<&str> {
-        self.places.folder(&storage::prefix(row, ""))
-    }
-}
-
-/// The place that a key names, and how its values are encrypted.
-struct Found<'l, 'k> {
-    place: &'l Place,
-    rest: &'k str,
-    encryption: Arc<Encryption>,
-}
-
-impl Found<'_, '_> {
-    /// Reads a value of etcd.
-    fn open(&self, etcd_key: &str, sealed: &[u8], modified: Revision) -> Result<Opened, TransformError> {
-        check_size(etcd_key, sealed)?;
-        let (group, plural) = self.place.resource;
-        let decrypted = self.encryption.providers(group, plural).open(etcd_key, sealed)?;
-        let opened = self.read(&decrypted.value, modified).map_err(|problem| failed(etcd_key, problem))?;
-        Ok(Opened { is_stale: opened.is_stale || decrypted.is_stale, ..opened })
-    }
-
-    /// Reads a value that is not encrypted.
-    fn read(&self, plain: &[u8], modified: Revision) -> Result<Opened, String> {
-        match &self.place.forms {
-            Some(forms) => forms.read(plain, self.rest, modified),
-            None => record(plain).map(|value| Opened { value, is_stale: false }),
-        }
+    pub(crate) fn folder(&self, row: &'static Resource) -> Option<String> {
+        self.places.folder(&storage::prefix(row, "")).map(str::to_owned)
     }
 }
 
@@ -162,8 +178,8 @@ impl Layout for EtcdLayout {
         };
         check_size(etcd_key, &plain)?;
         // The key in etcd is the additional data of aesgcm: kube-apiserver must find the same.
-        let (group, plural) = found.place.resource;
-        let sealed = match found.encryption.providers(group, plural).seal(etcd_key, &plain)? {
+        let (encryption, (group, plural)) = self.encryption(&found);
+        let sealed = match encryption.providers(group, plural).seal(etcd_key, &plain)? {
             Cow::Owned(sealed) => Some(sealed),
             Cow::Borrowed(_) => None,
         };
@@ -178,13 +194,26 @@ impl Layout for EtcdLayout {
         sealed: &[u8],
         modified: Revision,
     ) -> Result<Opened, TransformError> {
-        self.find(key, etcd_key)?.open(etcd_key, sealed, modified)
+        let found = self.find(key, etcd_key)?;
+        check_size(etcd_key, sealed)?;
+        let (encryption, (group, plural)) = self.encryption(&found);
+        let decrypted = encryption.providers(group, plural).open(etcd_key, sealed)?;
+        let opened = self.opened(&found, &decrypted.value, modified);
+        let opened = opened.map_err(|problem| failed(etcd_key, problem))?;
+        Ok(Opened { is_stale: opened.is_stale || decrypted.is_stale, ..opened })
+    }
+
+    /// ET-12: of what can be a custom object, only that of a defined kind.
+    fn is_served(&self, key: &str) -> bool {
+        self.places.is_served(key)
     }
 
     /// ET-14.
     fn lifetime(&self, key: &str) -> Option<Duration> {
-        let (place, _) = self.places.of_key(key)?;
-        place.lifetime(self.event_ttl)
+        match self.places.of_key(key)? {
+            Found::In(place, _) => place.lifetime(self.event_ttl),
+            Found::Custom(_) => None,
+        }
     }
 }
 

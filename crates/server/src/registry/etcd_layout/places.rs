@@ -4,10 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kinds::Kinds;
+use kinds::custom::CustomKinds;
 use kinds::resource::Resource;
 use kinds::resources::core::events::CORE_EVENTS;
+use kinds::resources::definitions::DEFINITIONS;
+use kinds::{Kinds, may_be_defined};
 
+use super::custom::CustomKey;
 use super::form::Forms;
 use crate::registry::cluster::aggregation::AGGREGATED;
 use crate::registry::context::ALLOCATED;
@@ -127,6 +130,20 @@ impl Place {
 pub(super) struct Places {
     by_path: HashMap<String, Arc<Place>>,
     by_prefix: HashMap<String, Arc<Place>>,
+    /// Custom kinds, if their definitions are served. Everything else that can be a custom object is read as one: its path is its
+    /// key.
+    custom: Option<Arc<CustomKinds>>,
+    /// The kinds that can have a definition and are served without one, too: group and plural name.
+    defined_anyway: Vec<(&'static str, &'static str)>,
+}
+
+/// What a key names.
+#[derive(Debug)]
+pub(super) enum Found<'p, 'k> {
+    /// Something in a place, with the namespace and the name in the key, as they stand there.
+    In(&'p Place, &'k str),
+    /// What can be a custom object.
+    Custom(CustomKey<'k>),
 }
 
 impl Places {
@@ -135,12 +152,20 @@ impl Places {
     /// # Errors
     /// Two kinds have the same place. The kinds of this program alone never do.
     pub(super) fn of(kinds: &Kinds) -> Result<Self, SharedPlace> {
-        let mut places = Self { by_path: HashMap::new(), by_prefix: HashMap::new() };
+        let has_definitions = kinds.built_in_stored().any(|row| *row == DEFINITIONS);
+        let custom = has_definitions.then(|| Arc::clone(kinds.custom()));
+        let mut places =
+            Self { by_path: HashMap::new(), by_prefix: HashMap::new(), custom, defined_anyway: Vec::new() };
         for records in [AGGREGATED, ALLOCATED] {
             places.add(Place::of_records(records))?;
         }
         places.add(Place::of_addresses())?;
         for row in kinds.built_in_stored().map(Resource::storage) {
+            if has_definitions && may_be_defined(row) {
+                // A definition can say that its objects have other fields.
+                places.defined_anyway.push((row.group, row.plural));
+                continue;
+            }
             let place = Place::of(row, kinds);
             // Events of both groups are stored as those of the core group.
             if !places.by_prefix.contains_key(&place.prefix) {
@@ -166,54 +191,108 @@ impl Places {
         Ok(())
     }
 
-    /// The place of a key of the store, and the namespace and the name in the key, as they stand there.
-    pub(super) fn of_key<'k>(&self, key: &'k str) -> Option<(&Place, &'k str)> {
+    /// What a key of the store names.
+    pub(super) fn of_key<'k>(&self, key: &'k str) -> Option<Found<'_, 'k>> {
         let key = key.strip_prefix('/')?;
         let (prefix, rest) = split(key, 2)?;
-        found(self.by_prefix.get(prefix)?, rest)
-    }
-
-    /// The path below which the keys with a prefix such as `/core/pods/` lie.
-    pub(super) fn folder(&self, prefix: &str) -> Option<&str> {
-        let place = self.by_prefix.get(prefix.strip_prefix('/')?.strip_suffix('/')?)?;
-        Some(&place.path)
+        match self.by_prefix.get(prefix) {
+            Some(place) => place.holds(rest).then_some(Found::In(place, rest)),
+            None => self.custom_key(key).map(Found::Custom),
+        }
     }
 
     /// As [`Places::of_key`], for a path in etcd.
-    fn of_path<'p>(&self, path: &'p str) -> Option<(&Place, &'p str)> {
+    fn of_path<'p>(&self, path: &'p str) -> Option<Found<'_, 'p>> {
         let at = |parts| split(path, parts).and_then(|(start, rest)| Some((self.by_path.get(start)?, rest)));
-        let (place, rest) = at(1).or_else(|| at(2))?;
-        found(place, rest)
+        match at(1).or_else(|| at(2)) {
+            Some((place, rest)) => place.holds(rest).then_some(Found::In(place, rest)),
+            None => self.custom_key(path).map(Found::Custom),
+        }
+    }
+
+    /// What can be the key of a custom object. Nothing that lies elsewhere in etcd is read as an object of a kind of this program:
+    /// it would have another path than that of this key.
+    fn custom_key<'k>(&self, key: &'k str) -> Option<CustomKey<'k>> {
+        let found = CustomKey::of(key).filter(|_| self.custom.is_some())?;
+        self.is_custom(&found).then_some(found)
+    }
+
+    fn is_custom(&self, key: &CustomKey<'_>) -> bool {
+        let start = format!("{}/{}", key.group, key.plural);
+        !self.by_path.contains_key(&start) && !self.by_prefix.contains_key(&start)
+    }
+
+    /// The start of keys that can be those of a custom kind; ends with a slash, without one in front.
+    fn custom_prefix<'k>(&self, prefix: &'k str) -> Option<&'k str> {
+        let start = CustomKey::start(prefix).filter(|_| self.custom.is_some())?;
+        (self.is_custom(&start) && prefix.ends_with('/')).then_some(prefix)
+    }
+
+    /// The row in which the objects of a custom kind are stored; none if nobody defines it.
+    pub(super) fn custom_row(&self, key: &CustomKey<'_>) -> Option<&'static Resource> {
+        self.custom.as_ref()?.stored_in(key.group, key.plural)
+    }
+
+    /// Whether somebody sees what lies under a key of the store, if it can be read.
+    pub(super) fn is_served(&self, key: &str) -> bool {
+        match self.of_key(key) {
+            Some(Found::In(..)) => true,
+            Some(Found::Custom(key)) => {
+                self.custom_row(&key).is_some() || self.defined_anyway.contains(&(key.group, key.plural))
+            }
+            None => false,
+        }
+    }
+
+    /// The path below which the keys with a prefix such as `/core/pods/` lie.
+    pub(super) fn folder<'p>(&'p self, prefix: &'p str) -> Option<&'p str> {
+        let prefix = prefix.strip_prefix('/')?;
+        let start = prefix.strip_suffix('/')?;
+        match self.by_prefix.get(start) {
+            Some(place) => Some(&place.path),
+            None => self.custom_prefix(prefix).map(|_| start),
+        }
     }
 
     /// The path in etcd of a key of the store.
     pub(super) fn path(&self, key: &str) -> Option<String> {
-        let (place, rest) = self.of_key(key)?;
-        Some(format!("{}/{rest}", place.path))
+        match self.of_key(key)? {
+            Found::In(place, rest) => Some(format!("{}/{rest}", place.path)),
+            Found::Custom(_) => key.strip_prefix('/').map(str::to_owned),
+        }
     }
 
     /// The resource of a key of the store, or of a prefix of keys; empty if there is none.
     pub(super) fn resource(&self, key: &str) -> (&'static str, &'static str) {
-        let kind = key.strip_prefix('/').and_then(|key| split(key, 2)).map(|(kind, _)| kind);
-        kind.and_then(|kind| self.by_prefix.get(kind)).map(|place| place.resource).unwrap_or_default()
+        let Some(key) = key.strip_prefix('/') else { return Default::default() };
+        let kind = split(key, 2).map(|(kind, _)| kind);
+        if let Some(place) = kind.and_then(|kind| self.by_prefix.get(kind)) {
+            return place.resource;
+        }
+        let Some(start) = CustomKey::start(key) else { return Default::default() };
+        let own = (start.group, start.plural);
+        let anyway = self.defined_anyway.iter().find(|anyway| **anyway == own).copied();
+        let row = || self.custom_row(&start).map(|row| (row.group, row.plural));
+        anyway.or_else(row).unwrap_or_default()
     }
 
     /// The start of the paths in etcd of the keys of a kind, or of one namespace of it. Ends with a slash.
     pub(super) fn prefix(&self, prefix: &str) -> Option<String> {
-        let (kind, rest) = split(prefix.strip_prefix('/')?, 2)?;
-        let place = self.by_prefix.get(kind)?;
-        (rest.is_empty() || rest.ends_with('/')).then(|| format!("{}/{rest}", place.path))
+        let prefix = prefix.strip_prefix('/')?;
+        let (kind, rest) = split(prefix, 2)?;
+        match self.by_prefix.get(kind) {
+            Some(place) => (rest.is_empty() || rest.ends_with('/')).then(|| format!("{}/{rest}", place.path)),
+            None => self.custom_prefix(prefix).map(str::to_owned),
+        }
     }
 
     /// The key of the store of a path in etcd.
     pub(super) fn key(&self, path: &str) -> Option<Box<str>> {
-        let (place, rest) = self.of_path(path)?;
-        Some(format!("/{}/{rest}", place.prefix).into())
+        Some(match self.of_path(path)? {
+            Found::In(place, rest) => format!("/{}/{rest}", place.prefix).into(),
+            Found::Custom(_) => format!("/{path}").into(),
+        })
     }
-}
-
-fn found<'p, 'k>(place: &'p Place, rest: &'k str) -> Option<(&'p Place, &'k str)> {
-    place.holds(rest).then_some((place, rest))
 }
 
 /// Splits a key after this many parts.
