@@ -39,7 +39,7 @@ pub(super) fn root(resource: &Resource) -> String {
 }
 
 /// Adds the paths of a kind and of its subresources.
-pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
+pub(super) fn add(resource: &Resource, schemas: &mut Schemas<'_>, paths: &mut Map) {
     let root = root(resource);
     let namespaces = if resource.is_namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("/{root}{namespaces}/{}", resource.plural);
@@ -79,7 +79,7 @@ pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
 }
 
 /// Adds the path of a review.
-pub(super) fn add_review(review: &Review, schemas: &mut Schemas, paths: &mut Map) {
+pub(super) fn add_review(review: &Review, schemas: &mut Schemas<'_>, paths: &mut Map) {
     let Review { group, version, kind, plural, is_namespaced } = *review;
     let Some(ty) = schema::find(&format!("{group}/{version}"), kind) else { return };
     let document = schemas.of(ty);
@@ -93,7 +93,7 @@ pub(super) fn add_review(review: &Review, schemas: &mut Schemas, paths: &mut Map
 }
 
 /// The operations of a subresource.
-fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) -> Map {
+fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas<'_>) -> Map {
     let group = subresource.group.unwrap_or(resource.group);
     let version = subresource.version.unwrap_or(resource.version);
     let kind = (group, version, subresource.kind);

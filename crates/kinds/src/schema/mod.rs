@@ -38,7 +38,7 @@ pub mod scheduling;
 pub mod storage;
 pub mod values;
 
-pub use find::{find, group_version, kinds};
+pub use find::{common, find, group_version, kinds};
 
 /// The name of the catch-all field, which stands for all members without a field of their own and has any value.
 pub const REST: &str = "*";
