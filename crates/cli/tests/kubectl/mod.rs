@@ -16,6 +16,7 @@ mod cascade;
 mod changes;
 mod confinement;
 mod csr;
+mod explaining;
 mod guard;
 mod identity;
 mod kubelets;

@@ -169,7 +169,8 @@ mod tests {
     #[test]
     fn every_type_and_every_field_is_described() {
         let descriptions = Descriptions::read();
-        let is_text = |text: Option<&str>| text.is_some_and(|text| text.len() > 3 && text.ends_with(['.', '`']));
+        let is_text =
+            |text: Option<&str>| text.is_some_and(|text| text.len() > 3 && text.ends_with(['.', '`']));
         for ((package, name), ty) in types() {
             assert!(is_text(descriptions.of_type(ty)), "{package} {name}");
             for field in ty.fields.iter().filter(|field| field.name != REST) {

@@ -7,6 +7,7 @@ mod descriptions;
 mod operations;
 mod paths;
 mod schemas;
+mod swagger;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,8 @@ use crate::Map;
 use crate::discovery::current_reviews;
 use crate::kinds::Kinds;
 use crate::resource::Resource;
+
+pub use swagger::Swagger;
 
 use descriptions::Descriptions;
 use paths::root;
@@ -67,6 +70,11 @@ impl Documents {
         json!({"paths": paths}).to_string()
     }
 
+    /// Takes the documents out, by their path after `/openapi/v3/`. The document of `/openapi/v3` stays.
+    pub fn take(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.documents)
+    }
+
     /// The document of a group and version, in JSON. `root` is the path after `/openapi/v3/`: `api/v1` or
     /// `apis/rbac.authorization.k8s.io/v1`.
     pub fn document(&self, root: &str) -> Option<&str> {
@@ -79,11 +87,10 @@ pub fn of_custom(kinds: Vec<(&'static Resource, Map)>) -> String {
     let descriptions = Descriptions::read();
     let mut schemas = Schemas::new(&descriptions);
     let resources: Vec<&Resource> = kinds.iter().map(|(resource, _)| *resource).collect();
-    schemas.custom = kinds.into_iter().map(|(resource, schema)| (resource.kind, schema)).collect();
+    schemas.add_custom(kinds);
     let mut paths = Map::new();
     for resource in resources {
         paths::add(resource, &mut schemas, &mut paths);
-        operations::name(resource, &mut paths);
     }
     whole(paths, schemas).to_string()
 }

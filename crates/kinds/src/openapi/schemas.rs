@@ -11,8 +11,10 @@ use crate::apply::schema::{Schema as _, Structure};
 use crate::resource::Resource;
 use crate::schema::{self, Field, Merge, Ownership, Presence, REST, Shape, Type, meta};
 
-const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
-const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+/// The schema of quantities.
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+/// The schema of numbers that can be texts.
+pub(super) const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 /// Which kinds a schema is of.
 const KINDS: &str = "x-kubernetes-group-version-kind";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
@@ -24,14 +26,19 @@ pub(super) struct Schemas<'a> {
     descriptions: &'a Descriptions,
     /// By their names: `io.k8s.api.core.v1.Pod`.
     pub(super) found: Map,
-    /// The schemas of custom kinds, as their definitions have them, by kind.
-    pub(super) custom: BTreeMap<&'static str, Map>,
+    /// The schemas of custom kinds that are not yet among them, as their definitions have them.
+    custom: BTreeMap<String, Map>,
 }
 
 impl<'a> Schemas<'a> {
     /// No schemas yet.
     pub(super) fn new(descriptions: &'a Descriptions) -> Self {
         Self { descriptions, found: Map::new(), custom: BTreeMap::new() }
+    }
+
+    /// Adds custom kinds with their schemas, as their definitions have them.
+    pub(super) fn add_custom(&mut self, kinds: Vec<(&'static Resource, Map)>) {
+        self.custom.extend(kinds.into_iter().map(|(resource, schema)| (custom_name(resource), schema)));
     }
 
     /// Returns a reference to the schema of a type, and adds that schema with all that it refers to.
@@ -88,7 +95,7 @@ impl<'a> Schemas<'a> {
     /// A reference to the schema of the objects of a custom kind.
     fn of_custom(&mut self, resource: &Resource) -> Value {
         let name = custom_name(resource);
-        if let Some(mut schema) = self.custom.remove(resource.kind) {
+        if let Some(mut schema) = self.custom.remove(&name) {
             let metadata = self.of(&meta::OBJECT_META);
             let properties = schema.entry("properties").or_insert_with(|| json!({}));
             if let Some(properties) = properties.as_object_mut() {
