@@ -8,7 +8,7 @@
     reason = "a test that cannot be set up must stop"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -543,6 +543,48 @@ fn operations_have_the_names_of_kubernetes() {
         assert_eq!(operation["operationId"], name, "{method} {path}");
         assert_eq!(operation["tags"], json!([tag]), "{method} {path}");
     }
+}
+
+/// The fields that objects must have, as Kubernetes' own document of version 2 lists them, without those that the tables
+/// do not have: a type on each line.
+const REQUIRED: &str = include_str!("required.txt");
+
+#[test]
+fn objects_must_have_the_fields_that_they_must_have_in_kubernetes() {
+    let definitions = &swagger()["definitions"];
+    let definitions = definitions.as_object().unwrap();
+    let mut listed: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in REQUIRED.lines() {
+        let (ty, fields) = line.split_once(": ").unwrap();
+        let (package, name) = ty.split_once(' ').unwrap();
+        listed.insert(format!("{}.{name}", package.replace('/', ".")), fields.split(' ').collect());
+    }
+    let mut compared = 0;
+    for (name, definition) in definitions {
+        // These are not in that document, or as lists are made there.
+        if ["io.x-k8s.", "io.openshift.", "io.k8s.api.authorization.v1beta1."]
+            .iter()
+            .any(|p| name.starts_with(p))
+            || name.ends_with("List")
+        {
+            continue;
+        }
+        let short = ["io.k8s.apimachinery.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis.", "io.k8s.api."]
+            .iter()
+            .find_map(|start| name.strip_prefix(start))
+            .map(str::to_owned)
+            .or_else(|| {
+                let rest = name.strip_prefix("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.")?;
+                Some(format!("apiextensions.k8s.io.{rest}"))
+            })
+            .unwrap_or_else(|| panic!("{name}"));
+        let required = definition["required"].as_array().into_iter().flatten();
+        let mut required: Vec<&str> = required.map(|field| field.as_str().unwrap()).collect();
+        required.sort_unstable();
+        assert_eq!(required, listed.get(&short).cloned().unwrap_or_default(), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 300, "{compared}");
 }
 
 /// As in Kubernetes' own document of version 2.

@@ -1,5 +1,7 @@
 //! What types and fields mean: the texts that `kubectl explain` shows, from the files in `texts/`.
 //!
+//! DIVERGES: the texts are not those of Kubernetes, but our own.
+//!
 //! A file has sections, each for the types of one or more packages: `[rbac/v1 rbac/v1beta1]`. A line that begins with a
 //! name describes a type, a line that begins with two spaces a field of that type, and a line that begins with four
 //! spaces continues the text before it. `Name like Other: text` takes texts of fields that the type does not have itself

@@ -9,7 +9,7 @@ use crate::Map;
 use crate::apply::Typed;
 use crate::apply::schema::{Schema as _, Structure};
 use crate::resource::Resource;
-use crate::schema::{self, Field, Merge, Ownership, Presence, REST, Shape, Type, meta};
+use crate::schema::{self, Field, Merge, Need, Ownership, Presence, REST, Shape, Type, meta};
 
 /// The schema of quantities.
 pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -249,7 +249,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Returns whether the field is required: Go always prints it, and it has no default.
+/// Returns whether objects must have the field. Usually they must if Go always prints it.
 fn is_required(field: &Field) -> bool {
     let is_plain = matches!(
         field.shape,
@@ -261,7 +261,11 @@ fn is_required(field: &Field) -> bool {
             | Shape::Map(_)
             | Shape::Text
     );
-    field.presence == Presence::Always && is_plain
+    match field.need {
+        Need::Usual => field.presence == Presence::Always && is_plain,
+        Need::Optional => false,
+        Need::Required => true,
+    }
 }
 
 /// The name of a custom kind: `com.example.stable.v1.CronTab`.
@@ -274,6 +278,7 @@ fn custom_name(resource: &Resource) -> String {
 fn name(ty: &Type) -> String {
     let (group, version) = ty.package.split_once('/').unwrap_or((ty.package, ""));
     let package = match group {
+        "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions".to_owned(),
         "apiregistration" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
         "meta" => "io.k8s.apimachinery.pkg.apis.meta".to_owned(),
         group if group.contains('.') => group.rsplit('.').collect::<Vec<_>>().join("."),

@@ -14,7 +14,9 @@ use crate::http::status::Status;
 use crate::registry::storage::Stored;
 use crate::registry::write;
 
-/// How much definitions may take in one document, in bytes. Kinds beyond it are described as any object.
+/// How much definitions may take in the document of all kinds, in bytes.
+///
+/// DIVERGES: kinds beyond it are described as any object, because the document is held in memory.
 const LONGEST: usize = 16 << 20;
 
 /// A custom kind with its schema, as its definition has it.

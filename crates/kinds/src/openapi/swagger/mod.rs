@@ -1,5 +1,8 @@
 //! The document of `/openapi/v2`, for clients that do not know `/openapi/v3`: all kinds in one, in Swagger 2.0. It is made
 //! of the same paths and schemas.
+//!
+//! DIVERGES: it has no paths of discovery and of `/version`, which clients find without it, and none of the deprecated
+//! watches.
 
 mod convert;
 mod protobuf;
