@@ -8,14 +8,14 @@
     reason = "a test that cannot be set up must stop"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use portcullis_kinds::Kinds;
 use portcullis_kinds::discovery::Discovery;
-use portcullis_kinds::openapi::Documents;
+use portcullis_kinds::openapi::{Documents, Swagger};
 use portcullis_kinds::resources;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
@@ -138,6 +138,18 @@ fn kubectl_explains_fields() {
     let (text, _) = server.kubectl(&["explain", "nodes", "--recursive"], "");
     for line in ["  spec\t<NodeSpec>", "    taints\t<[]Taint>", "      effect\t<string> -required-"] {
         assert!(text.contains(line), "{line}: {text}");
+    }
+}
+
+/// kubectl says so where a description is missing.
+#[test]
+fn kubectl_explains_what_fields_mean() {
+    let server = Server::start();
+    for field in ["pods", "pods.metadata", "pods.spec", "pods.spec.containers.livenessProbe", "nodes.status"]
+    {
+        let (text, _) = server.kubectl(&["explain", field], "");
+        assert!(text.contains("DESCRIPTION:\n    "), "{field}: {text}");
+        assert!(!text.contains("<empty>") && !text.contains("<no description>"), "{field}: {text}");
     }
 }
 
@@ -344,4 +356,258 @@ fn documents_say_how_lists_are_applied() {
         "atomic"
     );
     assert_eq!(schemas["io.k8s.api.core.v1.ContainerPort"]["properties"]["protocol"]["default"], "TCP");
+}
+
+/// The document of `/openapi/v2`.
+fn swagger() -> Value {
+    let kinds = Kinds::of(resources::ALL.iter().copied());
+    serde_json::from_slice(&Swagger::of(&kinds, Vec::new(), "v1.36.0").json).unwrap()
+}
+
+/// The methods that a path has in Swagger.
+fn operations(item: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters")
+}
+
+/// Checks an object by the specification of Swagger 2.0: no member that it does not name, but those with `x-`.
+fn has_only(value: &Value, names: &[&str], place: &str) {
+    for name in value.as_object().unwrap_or_else(|| panic!("{place}: {value}")).keys() {
+        assert!(name.starts_with("x-") || names.contains(&name.as_str()), "{place}: {name}");
+    }
+}
+
+/// The members of a schema that are used.
+const SCHEMA: &[&str] = &[
+    "$ref",
+    "additionalProperties",
+    "default",
+    "description",
+    "enum",
+    "format",
+    "items",
+    "properties",
+    "required",
+    "type",
+];
+
+fn check_schema(schema: &Value, place: &str) {
+    has_only(schema, SCHEMA, place);
+    assert!(schema["type"] != "array" || schema["items"].is_object(), "{place}: a list has items");
+    for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+        check_schema(property, &format!("{place}.{name}"));
+    }
+    for inner in ["items", "additionalProperties"] {
+        if schema[inner].is_object() {
+            check_schema(&schema[inner], &format!("{place}.{inner}"));
+        }
+    }
+}
+
+#[test]
+fn the_swagger_document_keeps_to_its_specification() {
+    let document = swagger();
+    has_only(
+        &document,
+        &["swagger", "info", "paths", "definitions", "securityDefinitions", "security"],
+        "document",
+    );
+    let mut found = BTreeSet::new();
+    references(&document, &mut found);
+    for reference in found {
+        let schema = document.pointer(reference.strip_prefix('#').unwrap());
+        assert!(schema.is_some_and(Value::is_object), "{reference}");
+        assert!(reference.starts_with("#/definitions/"), "{reference}");
+    }
+    for (name, definition) in document["definitions"].as_object().unwrap() {
+        check_schema(definition, name);
+    }
+    let mut names = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        has_only(item, &["get", "put", "post", "delete", "patch", "parameters"], path);
+        for (method, operation) in operations(item) {
+            let place = format!("{method} {path}");
+            let members = ["operationId", "tags", "consumes", "produces", "parameters", "responses"];
+            has_only(operation, &members, &place);
+            assert!(names.insert(operation["operationId"].as_str().unwrap()), "{place}: is not the only one");
+            assert!(operation["x-kubernetes-action"].is_string(), "{place}");
+            let shared = item["parameters"].as_array().into_iter().flatten();
+            let parameters: Vec<&Value> = shared.chain(operation["parameters"].as_array().unwrap()).collect();
+            let mut in_path = BTreeSet::new();
+            for parameter in parameters {
+                let name = parameter["name"].as_str().unwrap();
+                match parameter["in"].as_str().unwrap() {
+                    "body" => check_schema(&parameter["schema"], &place),
+                    "path" => {
+                        assert_eq!(
+                            (&parameter["required"], &parameter["type"]),
+                            (&json!(true), &json!("string"))
+                        );
+                        in_path.insert(name);
+                    }
+                    "query" => assert!(parameter["type"].is_string(), "{place}: {name}"),
+                    other => panic!("{place}: {other}"),
+                }
+            }
+            let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+            assert_eq!(in_path, named.collect(), "{place}: the parameters of the path");
+            for (code, response) in operation["responses"].as_object().unwrap() {
+                has_only(response, &["description", "schema"], &format!("{place}: {code}"));
+                assert!(response["description"].is_string(), "{place}");
+                check_schema(&response["schema"], &place);
+            }
+        }
+    }
+}
+
+/// The names that generated clients for Kubernetes have, such as the one for Python.
+#[test]
+fn operations_have_the_names_of_kubernetes() {
+    let document = swagger();
+    for (method, path, name, tag) in [
+        ("get", "/api/v1/nodes", "listCoreV1Node", "core_v1"),
+        ("delete", "/api/v1/nodes", "deleteCoreV1CollectionNode", "core_v1"),
+        ("get", "/api/v1/pods", "listCoreV1PodForAllNamespaces", "core_v1"),
+        ("get", "/api/v1/namespaces/{namespace}/pods", "listCoreV1NamespacedPod", "core_v1"),
+        ("post", "/api/v1/namespaces/{namespace}/pods", "createCoreV1NamespacedPod", "core_v1"),
+        ("delete", "/api/v1/namespaces/{namespace}/pods", "deleteCoreV1CollectionNamespacedPod", "core_v1"),
+        ("get", "/api/v1/namespaces/{namespace}/pods/{name}", "readCoreV1NamespacedPod", "core_v1"),
+        ("put", "/api/v1/namespaces/{namespace}/pods/{name}", "replaceCoreV1NamespacedPod", "core_v1"),
+        ("patch", "/api/v1/namespaces/{namespace}/pods/{name}", "patchCoreV1NamespacedPod", "core_v1"),
+        ("delete", "/api/v1/namespaces/{namespace}/pods/{name}", "deleteCoreV1NamespacedPod", "core_v1"),
+        (
+            "put",
+            "/api/v1/namespaces/{namespace}/pods/{name}/ephemeralcontainers",
+            "replaceCoreV1NamespacedPodEphemeralcontainers",
+            "core_v1",
+        ),
+        (
+            "post",
+            "/api/v1/namespaces/{namespace}/pods/{name}/eviction",
+            "createCoreV1NamespacedPodEviction",
+            "core_v1",
+        ),
+        ("get", "/api/v1/namespaces/{namespace}/pods/{name}/log", "readCoreV1NamespacedPodLog", "core_v1"),
+        (
+            "post",
+            "/api/v1/namespaces/{namespace}/pods/{name}/exec",
+            "connectCoreV1PostNamespacedPodExec",
+            "core_v1",
+        ),
+        (
+            "get",
+            "/api/v1/namespaces/{namespace}/pods/{name}/proxy/{path}",
+            "connectCoreV1GetNamespacedPodProxyWithPath",
+            "core_v1",
+        ),
+        ("get", "/api/v1/nodes/{name}/proxy", "connectCoreV1GetNodeProxy", "core_v1"),
+        ("get", "/api/v1/namespaces/{name}", "readCoreV1Namespace", "core_v1"),
+        ("put", "/api/v1/namespaces/{name}/finalize", "replaceCoreV1NamespaceFinalize", "core_v1"),
+        (
+            "post",
+            "/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token",
+            "createCoreV1NamespacedServiceAccountToken",
+            "core_v1",
+        ),
+        (
+            "get",
+            "/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale",
+            "readAppsV1NamespacedDeploymentScale",
+            "apps_v1",
+        ),
+        (
+            "put",
+            "/apis/certificates.k8s.io/v1/certificatesigningrequests/{name}/approval",
+            "replaceCertificatesV1CertificateSigningRequestApproval",
+            "certificates_v1",
+        ),
+        (
+            "get",
+            "/apis/rbac.authorization.k8s.io/v1/clusterroles/{name}",
+            "readRbacAuthorizationV1ClusterRole",
+            "rbacAuthorization_v1",
+        ),
+        (
+            "post",
+            "/apis/authorization.k8s.io/v1/namespaces/{namespace}/localsubjectaccessreviews",
+            "createAuthorizationV1NamespacedLocalSubjectAccessReview",
+            "authorization_v1",
+        ),
+        (
+            "post",
+            "/apis/authentication.k8s.io/v1/tokenreviews",
+            "createAuthenticationV1TokenReview",
+            "authentication_v1",
+        ),
+    ] {
+        let operation = &document["paths"][path][method];
+        assert_eq!(operation["operationId"], name, "{method} {path}");
+        assert_eq!(operation["tags"], json!([tag]), "{method} {path}");
+    }
+}
+
+/// The fields that objects must have, as Kubernetes' own document of version 2 lists them, without those that the tables
+/// do not have: a type on each line.
+const REQUIRED: &str = include_str!("required.txt");
+
+#[test]
+fn objects_must_have_the_fields_that_they_must_have_in_kubernetes() {
+    let definitions = &swagger()["definitions"];
+    let definitions = definitions.as_object().unwrap();
+    let mut listed: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in REQUIRED.lines() {
+        let (ty, fields) = line.split_once(": ").unwrap();
+        let (package, name) = ty.split_once(' ').unwrap();
+        listed.insert(format!("{}.{name}", package.replace('/', ".")), fields.split(' ').collect());
+    }
+    let mut compared = 0;
+    for (name, definition) in definitions {
+        // These are not in that document, or as lists are made there.
+        if ["io.x-k8s.", "io.openshift.", "io.k8s.api.authorization.v1beta1."]
+            .iter()
+            .any(|p| name.starts_with(p))
+            || name.ends_with("List")
+            // Plain values.
+            || definition["properties"].is_null()
+        {
+            continue;
+        }
+        let short = ["io.k8s.apimachinery.pkg.apis.", "io.k8s.kube-aggregator.pkg.apis.", "io.k8s.api."]
+            .iter()
+            .find_map(|start| name.strip_prefix(start))
+            .map(str::to_owned)
+            .or_else(|| {
+                let rest = name.strip_prefix("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.")?;
+                Some(format!("apiextensions.k8s.io.{rest}"))
+            })
+            .unwrap_or_else(|| panic!("{name}"));
+        let required = definition["required"].as_array().into_iter().flatten();
+        let mut required: Vec<&str> = required.map(|field| field.as_str().unwrap()).collect();
+        required.sort_unstable();
+        assert_eq!(required, listed.get(&short).cloned().unwrap_or_default(), "{name}");
+        compared += 1;
+    }
+    assert!(compared > 300, "{compared}");
+}
+
+/// As in Kubernetes' own document of version 2.
+#[test]
+fn the_swagger_document_describes_kinds_and_how_they_are_patched() {
+    let definitions = &swagger()["definitions"];
+    let core = |name: &str| &definitions[format!("io.k8s.api.core.v1.{name}")];
+    assert_eq!(
+        core("Pod")["x-kubernetes-group-version-kind"],
+        json!([{"group": "", "version": "v1", "kind": "Pod"}])
+    );
+    let containers = &core("PodSpec")["properties"]["containers"];
+    assert_eq!(containers["x-kubernetes-patch-strategy"], "merge");
+    assert_eq!(containers["x-kubernetes-patch-merge-key"], "name");
+    assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
+    assert_eq!(containers["items"]["$ref"], "#/definitions/io.k8s.api.core.v1.Container");
+    assert_eq!(core("PodSpec")["required"], json!(["containers"]));
+    let metadata = &core("Pod")["properties"]["metadata"];
+    assert_eq!(metadata["$ref"], "#/definitions/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let quantity = &definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"];
+    assert_eq!((&quantity["type"], &quantity["format"]), (&json!("string"), &Value::Null));
+    let port = &definitions["io.k8s.apimachinery.pkg.util.intstr.IntOrString"];
+    assert_eq!((&port["type"], &port["format"]), (&json!("string"), &json!("int-or-string")));
 }

@@ -17,6 +17,7 @@ mod changes;
 mod confinement;
 mod csr;
 mod custom_kinds;
+mod explaining;
 mod guard;
 mod identity;
 mod kubelets;

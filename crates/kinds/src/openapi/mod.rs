@@ -1,11 +1,13 @@
 //! The OpenAPI v3 documents, which kubectl uses to validate, explain and merge: one for each group and version,
 //! generated from the table of kinds and the schemas.
 //!
-//! They contain what clients need: descriptions, defaults and formats are omitted.
+//! They contain what clients need: most defaults are omitted.
 
+mod descriptions;
 mod operations;
 mod paths;
 mod schemas;
+mod swagger;
 
 use std::collections::BTreeMap;
 
@@ -16,7 +18,11 @@ use crate::discovery::current_reviews;
 use crate::kinds::Kinds;
 use crate::resource::Resource;
 
+pub use swagger::Swagger;
+
+use descriptions::Descriptions;
 use paths::root;
+use schemas::Schemas;
 
 /// The OpenAPI documents of a server.
 #[derive(Clone, Debug)]
@@ -37,10 +43,11 @@ impl Documents {
         for review in current_reviews() {
             groups.entry(format!("apis/{}/{}", review.group, review.version)).or_default();
         }
+        let descriptions = Descriptions::read();
         let documents: BTreeMap<String, String> = groups
             .into_iter()
             .map(|(root, resources)| {
-                let document = document(&root, &resources).to_string();
+                let document = document(&root, &resources, &descriptions).to_string();
                 (root, document)
             })
             .collect();
@@ -63,6 +70,11 @@ impl Documents {
         json!({"paths": paths}).to_string()
     }
 
+    /// Takes the documents out, by their path after `/openapi/v3/`. The document of `/openapi/v3` stays.
+    pub fn take(&mut self) -> BTreeMap<String, String> {
+        std::mem::take(&mut self.documents)
+    }
+
     /// The document of a group and version, in JSON. `root` is the path after `/openapi/v3/`: `api/v1` or
     /// `apis/rbac.authorization.k8s.io/v1`.
     pub fn document(&self, root: &str) -> Option<&str> {
@@ -72,19 +84,19 @@ impl Documents {
 
 /// The document of a group and version of custom kinds, in JSON: each kind with its schema, as its definition has it.
 pub fn of_custom(kinds: Vec<(&'static Resource, Map)>) -> String {
-    let mut schemas = schemas::Schemas::default();
+    let descriptions = Descriptions::read();
+    let mut schemas = Schemas::new(&descriptions);
     let resources: Vec<&Resource> = kinds.iter().map(|(resource, _)| *resource).collect();
-    schemas.custom = kinds.into_iter().map(|(resource, schema)| (resource.kind, schema)).collect();
+    schemas.add_custom(kinds);
     let mut paths = Map::new();
     for resource in resources {
         paths::add(resource, &mut schemas, &mut paths);
-        operations::name(resource, &mut paths);
     }
     whole(paths, schemas).to_string()
 }
 
-fn document(root: &str, resources: &[&Resource]) -> Value {
-    let mut schemas = schemas::Schemas::default();
+fn document(root: &str, resources: &[&Resource], descriptions: &Descriptions) -> Value {
+    let mut schemas = Schemas::new(descriptions);
     let mut paths = Map::new();
     for resource in resources {
         paths::add(resource, &mut schemas, &mut paths);
@@ -97,7 +109,7 @@ fn document(root: &str, resources: &[&Resource]) -> Value {
     whole(paths, schemas)
 }
 
-fn whole(paths: Map, schemas: schemas::Schemas) -> Value {
+fn whole(paths: Map, schemas: Schemas<'_>) -> Value {
     json!({
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "unversioned"},

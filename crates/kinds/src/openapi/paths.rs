@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::operations::Named;
 use super::schemas::Schemas;
 use crate::Map;
 use crate::discovery::Review;
-use crate::resource::{Resource, Subresource};
+use crate::resource::{Behaviour, Resource, Subresource};
 use crate::schema::{self, meta};
 
 /// Group, version and kind.
@@ -27,10 +28,15 @@ const LIST: &[&str] = &[
     "watch",
 ];
 const PATCH_TYPES: &[&str] = &[
+    "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
     "application/strategic-merge-patch+json",
 ];
+/// Those of custom kinds.
+const CUSTOM_PATCH_TYPES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
+/// The action of requests that are passed on.
+pub(super) const CONNECT: &str = "connect";
 
 /// The root path of the group and version of a kind: `api/v1`, `apis/apps/v1`.
 pub(super) fn root(resource: &Resource) -> String {
@@ -39,7 +45,8 @@ pub(super) fn root(resource: &Resource) -> String {
 }
 
 /// Adds the paths of a kind and of its subresources.
-pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
+pub(super) fn add(resource: &Resource, schemas: &mut Schemas<'_>, all: &mut Map) {
+    let mut paths = Map::new();
     let root = root(resource);
     let namespaces = if resource.is_namespaced { "/namespaces/{namespace}" } else { "" };
     let collection = format!("/{root}{namespaces}/{}", resource.plural);
@@ -68,18 +75,29 @@ pub(super) fn add(resource: &Resource, schemas: &mut Schemas, paths: &mut Map) {
     let operations = Map::from_iter([
         ("get".to_owned(), operation("get", kind, &[], None, &object)),
         ("put".to_owned(), operation("put", kind, WRITE, Some(&object), &object)),
-        ("patch".to_owned(), patch(kind, &object)),
+        ("patch".to_owned(), patch(kind, resource, &object)),
         ("delete".to_owned(), operation("delete", kind, DELETE, Some(&options), deleted)),
     ]);
     paths.insert(item.clone(), with_parameters(operations, resource, true));
     for subresource in resource.subresources() {
-        let operations = below(resource, subresource, schemas);
-        paths.insert(format!("{item}/{}", subresource.name), with_parameters(operations, resource, true));
+        let path = format!("{item}/{}", subresource.name);
+        let operations = with_parameters(below(resource, subresource, schemas), resource, true);
+        if subresource.takes_path() {
+            let mut operations = operations.clone();
+            if let Some(Value::Array(parameters)) = operations.get_mut("parameters") {
+                parameters.push(parameter("path", "path"));
+            }
+            paths.insert(format!("{path}/{{path}}"), operations);
+        }
+        paths.insert(path, operations);
     }
+    let Resource { group, version, kind, plural, is_namespaced, .. } = *resource;
+    Named { group, version, kind, plural, is_namespaced }.name(&mut paths);
+    all.extend(paths);
 }
 
 /// Adds the path of a review.
-pub(super) fn add_review(review: &Review, schemas: &mut Schemas, paths: &mut Map) {
+pub(super) fn add_review(review: &Review, schemas: &mut Schemas<'_>, all: &mut Map) {
     let Review { group, version, kind, plural, is_namespaced } = *review;
     let Some(ty) = schema::find(&format!("{group}/{version}"), kind) else { return };
     let document = schemas.of(ty);
@@ -89,11 +107,14 @@ pub(super) fn add_review(review: &Review, schemas: &mut Schemas, paths: &mut Map
         operations.insert("parameters".to_owned(), json!([parameter("namespace", "path")]));
     }
     let namespaces = if is_namespaced { "/namespaces/{namespace}" } else { "" };
-    paths.insert(format!("/apis/{group}/{version}{namespaces}/{plural}"), operations.into());
+    let path = format!("/apis/{group}/{version}{namespaces}/{plural}");
+    let mut paths = Map::from_iter([(path, operations.into())]);
+    Named { group, version, kind, plural, is_namespaced }.name(&mut paths);
+    all.extend(paths);
 }
 
 /// The operations of a subresource.
-fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) -> Map {
+fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas<'_>) -> Map {
     let group = subresource.group.unwrap_or(resource.group);
     let version = subresource.version.unwrap_or(resource.version);
     let kind = (group, version, subresource.kind);
@@ -105,12 +126,21 @@ fn below(resource: &Resource, subresource: &Subresource, schemas: &mut Schemas) 
             None => json!({"type": "string"}),
         },
     };
+    let is_connection = matches!(subresource.behaviour, Behaviour::Connect) && subresource.name != "log";
+    let text = json!({"type": "string"});
     let operation = |verb: &&str| {
+        let connected = |method: &str| (method.to_owned(), operation(CONNECT, kind, &[], None, &text));
         Some(match *verb {
+            "create" if is_connection => connected("post"),
+            "update" if is_connection => connected("put"),
+            verb if is_connection => connected(verb),
+            "get" if subresource.name == "log" => {
+                ("get".to_owned(), operation("get", kind, &[], None, &text))
+            }
             "get" => ("get".to_owned(), operation("get", kind, &[], None, &document)),
             "create" => ("post".to_owned(), operation("post", kind, WRITE, Some(&document), &document)),
             "update" => ("put".to_owned(), operation("put", kind, WRITE, Some(&document), &document)),
-            "patch" => ("patch".to_owned(), patch(kind, &document)),
+            "patch" => ("patch".to_owned(), patch(kind, resource, &document)),
             "delete" => ("delete".to_owned(), operation("delete", kind, &[], None, &document)),
             _ => return None,
         })
@@ -130,15 +160,22 @@ fn operation(action: &str, kind: Kind<'_>, query: &[&str], body: Option<&Value>,
     });
     if let (Some(body), Some(members)) = (body, operation.as_object_mut()) {
         members.insert("requestBody".to_owned(), json!({"content": content(body)}));
+        if action == "post" {
+            let created = json!({"description": "Created", "content": content(answer)});
+            if let Some(Value::Object(responses)) = members.get_mut("responses") {
+                responses.insert("201".to_owned(), created);
+            }
+        }
     }
     operation
 }
 
 /// A patch operation, whose body has a different media type for each kind of patch.
-fn patch(kind: Kind<'_>, document: &Value) -> Value {
+fn patch(kind: Kind<'_>, resource: &Resource, document: &Value) -> Value {
     let mut operation = operation("patch", kind, PATCH, None, document);
     let body = |media: &&str| ((*media).to_owned(), json!({"schema": {"type": "object"}}));
-    let content: Map = PATCH_TYPES.iter().map(body).collect();
+    let types = if resource.custom.is_some() { CUSTOM_PATCH_TYPES } else { PATCH_TYPES };
+    let content: Map = types.iter().map(body).collect();
     if let Some(members) = operation.as_object_mut() {
         members.insert("requestBody".to_owned(), json!({"required": true, "content": content}));
     }

@@ -4,29 +4,43 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::descriptions::Descriptions;
 use crate::Map;
 use crate::apply::Typed;
 use crate::apply::schema::{Schema as _, Structure};
 use crate::resource::Resource;
-use crate::schema::{self, Field, Merge, Ownership, Presence, REST, Shape, Type, meta};
+use crate::schema::{self, Field, Merge, Need, Ownership, Presence, REST, Shape, Type, meta};
 
-const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
-const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+/// The schema of quantities.
+pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+/// The schema of numbers that can be texts.
+pub(super) const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
 /// Which kinds a schema is of.
 const KINDS: &str = "x-kubernetes-group-version-kind";
 const TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Time";
 const MICRO_TIME: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime";
 
 /// The schemas of a document, without duplicates.
-#[derive(Default)]
-pub(super) struct Schemas {
+pub(super) struct Schemas<'a> {
+    /// What types and fields mean.
+    descriptions: &'a Descriptions,
     /// By their names: `io.k8s.api.core.v1.Pod`.
     pub(super) found: Map,
-    /// The schemas of custom kinds, as their definitions have them, by kind.
-    pub(super) custom: BTreeMap<&'static str, Map>,
+    /// The schemas of custom kinds that are not yet among them, as their definitions have them.
+    custom: BTreeMap<String, Map>,
 }
 
-impl Schemas {
+impl<'a> Schemas<'a> {
+    /// No schemas yet.
+    pub(super) fn new(descriptions: &'a Descriptions) -> Self {
+        Self { descriptions, found: Map::new(), custom: BTreeMap::new() }
+    }
+
+    /// Adds custom kinds with their schemas, as their definitions have them.
+    pub(super) fn add_custom(&mut self, kinds: Vec<(&'static Resource, Map)>) {
+        self.custom.extend(kinds.into_iter().map(|(resource, schema)| (custom_name(resource), schema)));
+    }
+
     /// Returns a reference to the schema of a type, and adds that schema with all that it refers to.
     pub(super) fn of(&mut self, ty: &'static Type) -> Value {
         let name = name(ty);
@@ -60,14 +74,16 @@ impl Schemas {
         };
         let metadata = self.of(&meta::LIST_META);
         let kind = resource.list_kind();
+        let member = |name: &str, schema: Value| described(schema, self.descriptions.of_list(name));
         let schema = json!({
+            "description": format!("A list of objects of the kind {}.", resource.kind),
             "type": "object",
             "required": ["items"],
             "properties": {
-                "apiVersion": {"type": "string"},
-                "kind": {"type": "string"},
-                "metadata": metadata,
-                "items": {"type": "array", "items": items},
+                "apiVersion": member("apiVersion", json!({"type": "string"})),
+                "kind": member("kind", json!({"type": "string"})),
+                "metadata": member("metadata", metadata),
+                "items": member("items", json!({"type": "array", "items": items})),
             },
             "x-kubernetes-group-version-kind":
                 [{"group": resource.group, "version": resource.version, "kind": kind}],
@@ -79,13 +95,15 @@ impl Schemas {
     /// A reference to the schema of the objects of a custom kind.
     fn of_custom(&mut self, resource: &Resource) -> Value {
         let name = custom_name(resource);
-        if let Some(mut schema) = self.custom.remove(resource.kind) {
+        if let Some(mut schema) = self.custom.remove(&name) {
             let metadata = self.of(&meta::OBJECT_META);
             let properties = schema.entry("properties").or_insert_with(|| json!({}));
             if let Some(properties) = properties.as_object_mut() {
-                properties.insert("apiVersion".to_owned(), json!({"type": "string"}));
-                properties.insert("kind".to_owned(), json!({"type": "string"}));
-                properties.insert("metadata".to_owned(), metadata);
+                let text = json!({"type": "string"});
+                for (name, schema) in [("apiVersion", text.clone()), ("kind", text), ("metadata", metadata)] {
+                    let schema = described(schema, self.descriptions.of_object(name));
+                    properties.insert(name.to_owned(), schema);
+                }
             }
             let kind = json!({"group": resource.group, "version": resource.version, "kind": resource.kind});
             schema.insert(KINDS.to_owned(), json!([kind]));
@@ -97,9 +115,12 @@ impl Schemas {
     fn object(&mut self, ty: &'static Type) -> Value {
         let mut properties = Map::new();
         for field in ty.fields.iter().filter(|field| field.name != REST) {
-            properties.insert(field.name.to_owned(), self.field(field));
+            properties.insert(field.name.to_owned(), self.field(ty, field));
         }
         let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
+        if let Some(text) = self.descriptions.of_type(ty) {
+            schema.insert("description".to_owned(), text.into());
+        }
         schema.insert("properties".to_owned(), properties.into());
         let required: Value =
             ty.fields.iter().filter(|field| is_required(field)).map(|field| field.name).collect();
@@ -119,20 +140,11 @@ impl Schemas {
         schema.into()
     }
 
-    fn field(&mut self, field: &Field) -> Value {
+    fn field(&mut self, ty: &Type, field: &Field) -> Value {
         let mut schema = self.shape(field.shape);
         restrict(&mut schema, field.values);
-        let extensions: Vec<(&str, Value)> = patched(field).into_iter().chain(owned(field)).collect();
-        if extensions.is_empty() {
-            return schema;
-        }
-        // A `$ref` must not have siblings.
-        let mut schema = match schema {
-            Value::Object(schema) if !schema.contains_key("$ref") => schema,
-            reference => Map::from_iter([("allOf".to_owned(), json!([reference]))]),
-        };
-        schema.extend(extensions.into_iter().map(|(name, value)| (name.to_owned(), value)));
-        schema.into()
+        let text = self.descriptions.of_field(ty, field).map(|text| ("description", text.into()));
+        extended(schema, text.into_iter().chain(patched(field)).chain(owned(field)))
     }
 
     fn shape(&mut self, shape: Shape) -> Value {
@@ -159,9 +171,30 @@ impl Schemas {
     }
 
     fn scalar(&mut self, name: &str, schema: Value) -> Value {
-        self.found.entry(name).or_insert(schema);
+        let text = name.rsplit('.').next().and_then(|name| self.descriptions.of_scalar(name));
+        self.found.entry(name).or_insert_with(|| described(schema, text));
         reference(name)
     }
+}
+
+/// A schema with what it means, if that is known.
+fn described(schema: Value, text: Option<&str>) -> Value {
+    extended(schema, text.map(|text| ("description", text.into())))
+}
+
+/// A schema with further members.
+fn extended(schema: Value, members: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
+    let mut members = members.into_iter().peekable();
+    if members.peek().is_none() {
+        return schema;
+    }
+    // A `$ref` must not have siblings.
+    let mut schema = match schema {
+        Value::Object(schema) if !schema.contains_key("$ref") => schema,
+        reference => Map::from_iter([("allOf".to_owned(), json!([reference]))]),
+    };
+    schema.extend(members.map(|(name, value)| (name.to_owned(), value)));
+    schema.into()
 }
 
 /// The extensions that tell how a strategic merge patch treats a field.
@@ -216,7 +249,7 @@ fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
 }
 
-/// Returns whether the field is required: Go always prints it, and it has no default.
+/// Returns whether objects must have the field. Usually they must if Go always prints it.
 fn is_required(field: &Field) -> bool {
     let is_plain = matches!(
         field.shape,
@@ -228,7 +261,11 @@ fn is_required(field: &Field) -> bool {
             | Shape::Map(_)
             | Shape::Text
     );
-    field.presence == Presence::Always && is_plain
+    match field.need {
+        Need::Usual => field.presence == Presence::Always && is_plain,
+        Need::Optional => false,
+        Need::Required => true,
+    }
 }
 
 /// The name of a custom kind: `com.example.stable.v1.CronTab`.
@@ -241,6 +278,7 @@ fn custom_name(resource: &Resource) -> String {
 fn name(ty: &Type) -> String {
     let (group, version) = ty.package.split_once('/').unwrap_or((ty.package, ""));
     let package = match group {
+        "apiextensions.k8s.io" => "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions".to_owned(),
         "apiregistration" => "io.k8s.kube-aggregator.pkg.apis.apiregistration".to_owned(),
         "meta" => "io.k8s.apimachinery.pkg.apis.meta".to_owned(),
         group if group.contains('.') => group.rsplit('.').collect::<Vec<_>>().join("."),

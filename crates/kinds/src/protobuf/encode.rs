@@ -6,6 +6,7 @@ use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
 use super::MAGIC;
+use super::wire::{self, BYTES, bytes, integer, tag, varint};
 use crate::Map;
 use crate::scalar;
 use crate::schema::{self, Field, Presence, Shape, Type, meta};
@@ -113,7 +114,7 @@ pub fn watch_event(kind: &str, document: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(document.len().saturating_add(32));
     out.extend([0; 4]);
     bytes(&mut out, 1, kind.as_bytes());
-    nested_bytes(&mut out, 2, |out| bytes(out, 1, document));
+    wire::nested(&mut out, 2, |out| bytes(out, 1, document));
     let length = u32::try_from(out.len().saturating_sub(4)).unwrap_or(u32::MAX);
     if let Some(place) = out.first_chunk_mut::<4>() {
         *place = length.to_be_bytes();
@@ -121,14 +122,9 @@ pub fn watch_event(kind: &str, document: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The wire type of numbers.
-const NUMBER: u8 = 0;
-/// The wire type of text, bytes and messages.
-const BYTES: u8 = 2;
-
 fn begin(out: &mut Vec<u8>, api_version: &str, kind: &str) {
     out.extend(MAGIC);
-    nested_bytes(out, 1, |out| {
+    wire::nested(out, 1, |out| {
         bytes(out, 1, api_version.as_bytes());
         bytes(out, 2, kind.as_bytes());
     });
@@ -303,35 +299,4 @@ fn nested(
         }
     }
     Ok(())
-}
-
-/// Like [`nested`], for what cannot fail.
-fn nested_bytes(out: &mut Vec<u8>, number: u32, write: impl FnOnce(&mut Vec<u8>)) {
-    let mut inner = Vec::new();
-    write(&mut inner);
-    bytes(out, number, &inner);
-}
-
-fn bytes(out: &mut Vec<u8>, number: u32, value: &[u8]) {
-    tag(out, number, BYTES);
-    varint(out, value.len() as u64);
-    out.extend(value);
-}
-
-fn integer(out: &mut Vec<u8>, number: u32, value: i64) {
-    tag(out, number, NUMBER);
-    // Negative numbers have ten bytes, also those of 32 bits.
-    varint(out, value.cast_unsigned());
-}
-
-fn tag(out: &mut Vec<u8>, number: u32, wire: u8) {
-    varint(out, u64::from(number) << 3 | u64::from(wire));
-}
-
-fn varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }

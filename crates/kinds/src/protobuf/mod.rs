@@ -5,6 +5,7 @@
 
 mod decode;
 mod encode;
+pub(crate) mod wire;
 
 pub use decode::{Envelope, ProtobufError, decode, envelope, message};
 pub use encode::{EncodeError, ListEncoder, encode, encode_document, encode_item, encode_list, watch_event};

@@ -21,7 +21,7 @@ types! {
         always("status", 3, Object(&VALIDATING_ADMISSION_POLICY_STATUS)),
     }
     ValidatingAdmissionPolicyBinding VALIDATING_ADMISSION_POLICY_BINDING object {
-        always("spec", 2, Object(&VALIDATING_ADMISSION_POLICY_BINDING_SPEC)),
+        always("spec", 2, Object(&VALIDATING_ADMISSION_POLICY_BINDING_SPEC)).required(),
     }
     ValidatingWebhookConfiguration VALIDATING_WEBHOOK_CONFIGURATION object {
         unless_zero("webhooks", 2, List(&Object(&VALIDATING_WEBHOOK))).by_key("name"),
@@ -55,20 +55,20 @@ types! {
         unless_zero("conditions", 3, List(&Object(&CONDITION))).keyed(&["type"]),
     }
     ValidatingAdmissionPolicyBindingSpec VALIDATING_ADMISSION_POLICY_BINDING_SPEC {
-        unless_zero("policyName", 1, Text),
+        unless_zero("policyName", 1, Text).required(),
         when_set("paramRef", 2, Object(&PARAM_REF)),
         when_set("matchResources", 3, Object(&MATCH_RESOURCES)),
-        unless_zero("validationActions", 4, List(&Text)).one_of(values::VALIDATION_ACTIONS).owned_as_set(),
+        unless_zero("validationActions", 4, List(&Text)).one_of(values::VALIDATION_ACTIONS).owned_as_set().required(),
     }
     MutatingWebhook MUTATING_WEBHOOK {
         always("name", 1, Text),
-        always("clientConfig", 2, Object(&WEBHOOK_CLIENT_CONFIG)),
+        always("clientConfig", 2, Object(&WEBHOOK_CLIENT_CONFIG)).required(),
         unless_zero("rules", 3, List(&Object(&RULE_WITH_OPERATIONS))),
         when_set("failurePolicy", 4, Text).one_of(values::FAILURE_POLICIES),
         when_set("matchPolicy", 9, Text).one_of(values::MATCH_POLICIES),
         when_set("namespaceSelector", 5, Object(&LABEL_SELECTOR)),
         when_set("objectSelector", 11, Object(&LABEL_SELECTOR)),
-        when_set("sideEffects", 6, Text).one_of(values::SIDE_EFFECTS),
+        when_set("sideEffects", 6, Text).one_of(values::SIDE_EFFECTS).required(),
         when_set("timeoutSeconds", 7, Int32),
         always("admissionReviewVersions", 8, List(&Text)),
         when_set("reinvocationPolicy", 10, Text).one_of(values::REINVOCATION_POLICIES),
@@ -76,13 +76,13 @@ types! {
     }
     ValidatingWebhook VALIDATING_WEBHOOK {
         always("name", 1, Text),
-        always("clientConfig", 2, Object(&WEBHOOK_CLIENT_CONFIG)),
+        always("clientConfig", 2, Object(&WEBHOOK_CLIENT_CONFIG)).required(),
         unless_zero("rules", 3, List(&Object(&RULE_WITH_OPERATIONS))),
         when_set("failurePolicy", 4, Text).one_of(values::FAILURE_POLICIES),
         when_set("matchPolicy", 9, Text).one_of(values::MATCH_POLICIES),
         when_set("namespaceSelector", 5, Object(&LABEL_SELECTOR)),
         when_set("objectSelector", 10, Object(&LABEL_SELECTOR)),
-        when_set("sideEffects", 6, Text).one_of(values::SIDE_EFFECTS),
+        when_set("sideEffects", 6, Text).one_of(values::SIDE_EFFECTS).required(),
         when_set("timeoutSeconds", 7, Int32),
         always("admissionReviewVersions", 8, List(&Text)),
         unless_zero("matchConditions", 11, List(&Object(&MATCH_CONDITION))).by_key("name"),

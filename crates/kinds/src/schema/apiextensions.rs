@@ -6,12 +6,12 @@ use crate::schema::table::{always, types, unless_zero, when_set};
 types! {
     "apiextensions.k8s.io/v1";
     CustomResourceDefinition CUSTOM_RESOURCE_DEFINITION object {
-        always("spec", 0, Object(&CUSTOM_RESOURCE_DEFINITION_SPEC)),
+        always("spec", 0, Object(&CUSTOM_RESOURCE_DEFINITION_SPEC)).required(),
         always("status", 0, Object(&CUSTOM_RESOURCE_DEFINITION_STATUS)),
     }
     CustomResourceDefinitionSpec CUSTOM_RESOURCE_DEFINITION_SPEC {
         always("group", 0, Text),
-        always("names", 0, Object(&CUSTOM_RESOURCE_DEFINITION_NAMES)),
+        always("names", 0, Object(&CUSTOM_RESOURCE_DEFINITION_NAMES)).required(),
         always("scope", 0, Text),
         always("versions", 0, List(&Object(&CUSTOM_RESOURCE_DEFINITION_VERSION))),
         when_set("conversion", 0, Object(&CUSTOM_RESOURCE_CONVERSION)),
@@ -81,9 +81,9 @@ types! {
         when_set("port", 0, Int32),
     }
     CustomResourceDefinitionStatus CUSTOM_RESOURCE_DEFINITION_STATUS {
-        always("conditions", 0, List(&Object(&CUSTOM_RESOURCE_DEFINITION_CONDITION))),
+        always("conditions", 0, List(&Object(&CUSTOM_RESOURCE_DEFINITION_CONDITION))).optional(),
         always("acceptedNames", 0, Object(&CUSTOM_RESOURCE_DEFINITION_NAMES)),
-        always("storedVersions", 0, List(&Text)),
+        always("storedVersions", 0, List(&Text)).optional(),
         unless_zero("observedGeneration", 0, Int64),
     }
     CustomResourceDefinitionCondition CUSTOM_RESOURCE_DEFINITION_CONDITION {

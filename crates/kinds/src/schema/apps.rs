@@ -30,8 +30,8 @@ types! {
         always("status", 3, Object(&STATEFUL_SET_STATUS)),
     }
     DaemonSetSpec DAEMON_SET_SPEC {
-        or_null("selector", 1, Object(&LABEL_SELECTOR)),
-        always("template", 2, Object(&POD_TEMPLATE_SPEC)),
+        or_null("selector", 1, Object(&LABEL_SELECTOR)).required(),
+        always("template", 2, Object(&POD_TEMPLATE_SPEC)).required(),
         always("updateStrategy", 3, Object(&DAEMON_SET_UPDATE_STRATEGY)),
         unless_zero("minReadySeconds", 4, Int32),
         when_set("revisionHistoryLimit", 6, Int32),
@@ -50,8 +50,8 @@ types! {
     }
     DeploymentSpec DEPLOYMENT_SPEC {
         when_set("replicas", 1, Int32),
-        or_null("selector", 2, Object(&LABEL_SELECTOR)),
-        always("template", 3, Object(&POD_TEMPLATE_SPEC)),
+        or_null("selector", 2, Object(&LABEL_SELECTOR)).required(),
+        always("template", 3, Object(&POD_TEMPLATE_SPEC)).required(),
         always("strategy", 4, Object(&DEPLOYMENT_STRATEGY)).retaining(),
         unless_zero("minReadySeconds", 5, Int32),
         when_set("revisionHistoryLimit", 6, Int32),
@@ -72,7 +72,7 @@ types! {
     ReplicaSetSpec REPLICA_SET_SPEC {
         when_set("replicas", 1, Int32),
         unless_zero("minReadySeconds", 4, Int32),
-        or_null("selector", 2, Object(&LABEL_SELECTOR)),
+        or_null("selector", 2, Object(&LABEL_SELECTOR)).required(),
         always("template", 3, Object(&POD_TEMPLATE_SPEC)),
     }
     ReplicaSetStatus REPLICA_SET_STATUS {
@@ -86,10 +86,10 @@ types! {
     }
     StatefulSetSpec STATEFUL_SET_SPEC {
         when_set("replicas", 1, Int32),
-        or_null("selector", 2, Object(&LABEL_SELECTOR)),
-        always("template", 3, Object(&POD_TEMPLATE_SPEC)),
+        or_null("selector", 2, Object(&LABEL_SELECTOR)).required(),
+        always("template", 3, Object(&POD_TEMPLATE_SPEC)).required(),
         unless_zero("volumeClaimTemplates", 4, List(&Object(&PERSISTENT_VOLUME_CLAIM))),
-        always("serviceName", 5, Text),
+        always("serviceName", 5, Text).optional(),
         unless_zero("podManagementPolicy", 6, Text).one_of(values::POD_MANAGEMENT_POLICIES),
         always("updateStrategy", 7, Object(&STATEFUL_SET_UPDATE_STRATEGY)),
         when_set("revisionHistoryLimit", 8, Int32),
@@ -107,7 +107,7 @@ types! {
         unless_zero("updateRevision", 7, Text),
         when_set("collisionCount", 9, Int32),
         unless_zero("conditions", 10, List(&Object(&STATEFUL_SET_CONDITION))).by_key("type"),
-        always("availableReplicas", 11, Int32),
+        always("availableReplicas", 11, Int32).optional(),
     }
     DaemonSetUpdateStrategy DAEMON_SET_UPDATE_STRATEGY {
         unless_zero("type", 1, Text).one_of(values::DAEMON_SET_STRATEGIES),
@@ -138,7 +138,7 @@ types! {
         unless_zero("whenScaled", 2, Text),
     }
     StatefulSetOrdinals STATEFUL_SET_ORDINALS {
-        always("start", 1, Int32),
+        always("start", 1, Int32).optional(),
     }
     DaemonSetCondition DAEMON_SET_CONDITION {
         always("type", 1, Text),

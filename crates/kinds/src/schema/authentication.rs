@@ -10,23 +10,23 @@ types! {
         always("status", 3, Object(&TOKEN_REQUEST_STATUS)),
     }
     TokenReview TOKEN_REVIEW object {
-        always("spec", 2, Object(&TOKEN_REVIEW_SPEC)),
+        always("spec", 2, Object(&TOKEN_REVIEW_SPEC)).required(),
         always("status", 3, Object(&TOKEN_REVIEW_STATUS)),
     }
     SelfSubjectReview SELF_SUBJECT_REVIEW object {
         always("status", 2, Object(&SELF_SUBJECT_REVIEW_STATUS)),
     }
     TokenRequestSpec TOKEN_REQUEST_SPEC {
-        always("audiences", 1, List(&Text)),
+        always("audiences", 1, List(&Text)).optional(),
         or_null("expirationSeconds", 4, Int64),
         or_null("boundObjectRef", 3, Object(&BOUND_OBJECT_REFERENCE)),
     }
     TokenRequestStatus TOKEN_REQUEST_STATUS {
-        always("token", 1, Text),
+        always("token", 1, Text).optional(),
         always("expirationTimestamp", 2, Time),
     }
     TokenReviewSpec TOKEN_REVIEW_SPEC {
-        unless_zero("token", 1, Text),
+        unless_zero("token", 1, Text).required(),
         unless_zero("audiences", 2, List(&Text)),
     }
     TokenReviewStatus TOKEN_REVIEW_STATUS {

@@ -7,19 +7,19 @@ use crate::schema::table::{always, types, unless_zero, when_set};
 types! {
     "authorization/v1";
     SubjectAccessReview SUBJECT_ACCESS_REVIEW object {
-        always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
+        always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)).required(),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
     LocalSubjectAccessReview LOCAL_SUBJECT_ACCESS_REVIEW object {
-        always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)),
+        always("spec", 2, Object(&SUBJECT_ACCESS_REVIEW_SPEC)).required(),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
     SelfSubjectAccessReview SELF_SUBJECT_ACCESS_REVIEW object {
-        always("spec", 2, Object(&SELF_SUBJECT_ACCESS_REVIEW_SPEC)),
+        always("spec", 2, Object(&SELF_SUBJECT_ACCESS_REVIEW_SPEC)).required(),
         always("status", 3, Object(&SUBJECT_ACCESS_REVIEW_STATUS)),
     }
     SelfSubjectRulesReview SELF_SUBJECT_RULES_REVIEW object {
-        always("spec", 2, Object(&SELF_SUBJECT_RULES_REVIEW_SPEC)),
+        always("spec", 2, Object(&SELF_SUBJECT_RULES_REVIEW_SPEC)).required(),
         always("status", 3, Object(&SUBJECT_RULES_REVIEW_STATUS)),
     }
     SubjectAccessReviewSpec SUBJECT_ACCESS_REVIEW_SPEC {

@@ -8,7 +8,7 @@ pub mod v1 {
     types! {
         "autoscaling/v1";
         HorizontalPodAutoscaler HORIZONTAL_POD_AUTOSCALER object {
-            always("spec", 2, Object(&HORIZONTAL_POD_AUTOSCALER_SPEC)),
+            always("spec", 2, Object(&HORIZONTAL_POD_AUTOSCALER_SPEC)).required(),
             always("status", 3, Object(&HORIZONTAL_POD_AUTOSCALER_STATUS)),
         }
         Scale SCALE object {
@@ -16,7 +16,7 @@ pub mod v1 {
             always("status", 3, Object(&SCALE_STATUS)),
         }
         HorizontalPodAutoscalerSpec HORIZONTAL_POD_AUTOSCALER_SPEC {
-            always("scaleTargetRef", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)),
+            always("scaleTargetRef", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)).required(),
             when_set("minReplicas", 2, Int32),
             always("maxReplicas", 3, Int32),
             when_set("targetCPUUtilizationPercentage", 4, Int32),
@@ -52,11 +52,11 @@ pub mod v2 {
     types! {
         "autoscaling/v2";
         HorizontalPodAutoscaler HORIZONTAL_POD_AUTOSCALER object {
-            always("spec", 2, Object(&HORIZONTAL_POD_AUTOSCALER_SPEC)),
+            always("spec", 2, Object(&HORIZONTAL_POD_AUTOSCALER_SPEC)).required(),
             always("status", 3, Object(&HORIZONTAL_POD_AUTOSCALER_STATUS)),
         }
         HorizontalPodAutoscalerSpec HORIZONTAL_POD_AUTOSCALER_SPEC {
-            always("scaleTargetRef", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)),
+            always("scaleTargetRef", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)).required(),
             when_set("minReplicas", 2, Int32),
             always("maxReplicas", 3, Int32),
             unless_zero("metrics", 4, List(&Object(&METRIC_SPEC))),
@@ -67,7 +67,7 @@ pub mod v2 {
             when_set("lastScaleTime", 2, Time),
             unless_zero("currentReplicas", 3, Int32),
             always("desiredReplicas", 4, Int32),
-            always("currentMetrics", 5, List(&Object(&METRIC_STATUS))),
+            always("currentMetrics", 5, List(&Object(&METRIC_STATUS))).optional(),
             unless_zero("conditions", 6, List(&Object(&HORIZONTAL_POD_AUTOSCALER_CONDITION))).by_key("type"),
         }
         CrossVersionObjectReference CROSS_VERSION_OBJECT_REFERENCE {
@@ -114,48 +114,48 @@ pub mod v2 {
             always("periodSeconds", 3, Int32),
         }
         ObjectMetricSource OBJECT_METRIC_SOURCE {
-            always("describedObject", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)),
-            always("target", 2, Object(&METRIC_TARGET)),
-            always("metric", 3, Object(&METRIC_IDENTIFIER)),
+            always("describedObject", 1, Object(&CROSS_VERSION_OBJECT_REFERENCE)).required(),
+            always("target", 2, Object(&METRIC_TARGET)).required(),
+            always("metric", 3, Object(&METRIC_IDENTIFIER)).required(),
         }
         PodsMetricSource PODS_METRIC_SOURCE {
-            always("metric", 1, Object(&METRIC_IDENTIFIER)),
-            always("target", 2, Object(&METRIC_TARGET)),
+            always("metric", 1, Object(&METRIC_IDENTIFIER)).required(),
+            always("target", 2, Object(&METRIC_TARGET)).required(),
         }
         ResourceMetricSource RESOURCE_METRIC_SOURCE {
             always("name", 1, Text),
-            always("target", 2, Object(&METRIC_TARGET)),
+            always("target", 2, Object(&METRIC_TARGET)).required(),
         }
         ContainerResourceMetricSource CONTAINER_RESOURCE_METRIC_SOURCE {
             always("name", 1, Text),
-            always("target", 2, Object(&METRIC_TARGET)),
+            always("target", 2, Object(&METRIC_TARGET)).required(),
             always("container", 3, Text),
         }
         ExternalMetricSource EXTERNAL_METRIC_SOURCE {
-            always("metric", 1, Object(&METRIC_IDENTIFIER)),
-            always("target", 2, Object(&METRIC_TARGET)),
+            always("metric", 1, Object(&METRIC_IDENTIFIER)).required(),
+            always("target", 2, Object(&METRIC_TARGET)).required(),
         }
         ObjectMetricStatus OBJECT_METRIC_STATUS {
-            always("metric", 1, Object(&METRIC_IDENTIFIER)),
-            always("current", 2, Object(&METRIC_VALUE_STATUS)),
-            always("describedObject", 3, Object(&CROSS_VERSION_OBJECT_REFERENCE)),
+            always("metric", 1, Object(&METRIC_IDENTIFIER)).required(),
+            always("current", 2, Object(&METRIC_VALUE_STATUS)).required(),
+            always("describedObject", 3, Object(&CROSS_VERSION_OBJECT_REFERENCE)).required(),
         }
         PodsMetricStatus PODS_METRIC_STATUS {
-            always("metric", 1, Object(&METRIC_IDENTIFIER)),
-            always("current", 2, Object(&METRIC_VALUE_STATUS)),
+            always("metric", 1, Object(&METRIC_IDENTIFIER)).required(),
+            always("current", 2, Object(&METRIC_VALUE_STATUS)).required(),
         }
         ResourceMetricStatus RESOURCE_METRIC_STATUS {
             always("name", 1, Text),
-            always("current", 2, Object(&METRIC_VALUE_STATUS)),
+            always("current", 2, Object(&METRIC_VALUE_STATUS)).required(),
         }
         ContainerResourceMetricStatus CONTAINER_RESOURCE_METRIC_STATUS {
             always("name", 1, Text),
-            always("current", 2, Object(&METRIC_VALUE_STATUS)),
+            always("current", 2, Object(&METRIC_VALUE_STATUS)).required(),
             always("container", 3, Text),
         }
         ExternalMetricStatus EXTERNAL_METRIC_STATUS {
-            always("metric", 1, Object(&METRIC_IDENTIFIER)),
-            always("current", 2, Object(&METRIC_VALUE_STATUS)),
+            always("metric", 1, Object(&METRIC_IDENTIFIER)).required(),
+            always("current", 2, Object(&METRIC_VALUE_STATUS)).required(),
         }
         MetricTarget METRIC_TARGET {
             always("type", 1, Text),

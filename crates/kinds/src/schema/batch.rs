@@ -10,7 +10,7 @@ use crate::schema::values;
 types! {
     "batch/v1";
     CronJob CRON_JOB object {
-        always("spec", 2, Object(&CRON_JOB_SPEC)),
+        always("spec", 2, Object(&CRON_JOB_SPEC)).required(),
         always("status", 3, Object(&CRON_JOB_STATUS)),
     }
     Job JOB object {
@@ -23,7 +23,7 @@ types! {
         when_set("startingDeadlineSeconds", 2, Int64),
         unless_zero("concurrencyPolicy", 3, Text).one_of(values::CONCURRENCY_POLICIES),
         when_set("suspend", 4, Bool),
-        always("jobTemplate", 5, Object(&JOB_TEMPLATE_SPEC)),
+        always("jobTemplate", 5, Object(&JOB_TEMPLATE_SPEC)).required(),
         when_set("successfulJobsHistoryLimit", 6, Int32),
         when_set("failedJobsHistoryLimit", 7, Int32),
     }
@@ -47,7 +47,7 @@ types! {
         when_set("maxFailedIndexes", 13, Int32),
         when_set("selector", 4, Object(&LABEL_SELECTOR)),
         when_set("manualSelector", 5, Bool),
-        always("template", 6, Object(&POD_TEMPLATE_SPEC)),
+        always("template", 6, Object(&POD_TEMPLATE_SPEC)).required(),
         when_set("ttlSecondsAfterFinished", 8, Int32),
         when_set("completionMode", 9, Text).one_of(values::COMPLETION_MODES),
         when_set("suspend", 10, Bool),
@@ -69,7 +69,7 @@ types! {
     }
     JobCondition JOB_CONDITION {
         always("type", 1, Text),
-        always("status", 2, Text),
+        always("status", 2, Text).optional(),
         always("lastProbeTime", 3, Time),
         always("lastTransitionTime", 4, Time),
         unless_zero("reason", 5, Text),
@@ -85,7 +85,7 @@ types! {
     PodFailurePolicyRule POD_FAILURE_POLICY_RULE {
         always("action", 1, Text).one_of(values::JOB_FAILURE_ACTIONS),
         or_null("onExitCodes", 2, Object(&POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT)),
-        always("onPodConditions", 3, List(&Object(&POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN))),
+        always("onPodConditions", 3, List(&Object(&POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN))).optional(),
     }
     PodFailurePolicyOnExitCodesRequirement POD_FAILURE_POLICY_ON_EXIT_CODES_REQUIREMENT {
         or_null("containerName", 1, Text),

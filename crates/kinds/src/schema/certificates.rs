@@ -7,7 +7,7 @@ use crate::schema::values;
 types! {
     "certificates/v1";
     CertificateSigningRequest CERTIFICATE_SIGNING_REQUEST object {
-        always("spec", 2, Object(&CERTIFICATE_SIGNING_REQUEST_SPEC)),
+        always("spec", 2, Object(&CERTIFICATE_SIGNING_REQUEST_SPEC)).required(),
         always("status", 3, Object(&CERTIFICATE_SIGNING_REQUEST_STATUS)),
     }
     CertificateSigningRequestSpec CERTIFICATE_SIGNING_REQUEST_SPEC {

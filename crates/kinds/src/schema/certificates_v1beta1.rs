@@ -7,10 +7,10 @@ use crate::schema::table::{always, types, unless_zero, when_set};
 types! {
     "certificates/v1beta1";
     ClusterTrustBundle CLUSTER_TRUST_BUNDLE object {
-        always("spec", 2, Object(&CLUSTER_TRUST_BUNDLE_SPEC)),
+        always("spec", 2, Object(&CLUSTER_TRUST_BUNDLE_SPEC)).required(),
     }
     PodCertificateRequest POD_CERTIFICATE_REQUEST object {
-        always("spec", 2, Object(&POD_CERTIFICATE_REQUEST_SPEC)),
+        always("spec", 2, Object(&POD_CERTIFICATE_REQUEST_SPEC)).required(),
         always("status", 3, Object(&POD_CERTIFICATE_REQUEST_STATUS)),
     }
     ClusterTrustBundleSpec CLUSTER_TRUST_BUNDLE_SPEC {

@@ -9,8 +9,8 @@ types! {
     "discovery/v1";
     EndpointSlice ENDPOINT_SLICE object {
         always("addressType", 4, Text).one_of(values::ADDRESS_TYPES),
-        always("endpoints", 2, List(&Object(&ENDPOINT))),
-        always("ports", 3, List(&Object(&ENDPOINT_PORT))),
+        always("endpoints", 2, List(&Object(&ENDPOINT))).optional(),
+        always("ports", 3, List(&Object(&ENDPOINT_PORT))).optional(),
     }
     Endpoint ENDPOINT {
         always("addresses", 1, List(&Text)).owned_as_set(),

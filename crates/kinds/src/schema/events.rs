@@ -25,6 +25,6 @@ types! {
     }
     EventSeries EVENT_SERIES {
         always("count", 1, Int32),
-        always("lastObservedTime", 2, MicroTime),
+        always("lastObservedTime", 2, MicroTime).required(),
     }
 }

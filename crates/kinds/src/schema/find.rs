@@ -142,6 +142,11 @@ pub fn kinds() -> impl Iterator<Item = &'static Type> {
     KINDS.iter().copied()
 }
 
+/// The kinds that exist in all groups.
+pub fn common() -> impl Iterator<Item = &'static Type> {
+    COMMON.iter().copied()
+}
+
 /// The group and version in the documents of a kind; `None` for a type without its own documents.
 pub fn group_version(ty: &Type) -> Option<(&'static str, &'static str)> {
     if COMMON.iter().any(|common| std::ptr::eq(*common, ty)) {

@@ -14,8 +14,8 @@ types! {
         always("status", 3, Object(&PRIORITY_LEVEL_CONFIGURATION_STATUS)),
     }
     FlowSchemaSpec FLOW_SCHEMA_SPEC {
-        always("priorityLevelConfiguration", 1, Object(&PRIORITY_LEVEL_CONFIGURATION_REFERENCE)),
-        always("matchingPrecedence", 2, Int32),
+        always("priorityLevelConfiguration", 1, Object(&PRIORITY_LEVEL_CONFIGURATION_REFERENCE)).required(),
+        always("matchingPrecedence", 2, Int32).optional(),
         when_set("distinguisherMethod", 3, Object(&FLOW_DISTINGUISHER_METHOD)),
         unless_zero("rules", 4, List(&Object(&POLICY_RULES_WITH_SUBJECTS))),
     }
@@ -54,7 +54,7 @@ types! {
         always("apiGroups", 2, List(&Text)).owned_as_set(),
         always("resources", 3, List(&Text)).owned_as_set(),
         unless_zero("clusterScope", 4, Bool),
-        always("namespaces", 5, List(&Text)).owned_as_set(),
+        always("namespaces", 5, List(&Text)).owned_as_set().optional(),
     }
     NonResourcePolicyRule NON_RESOURCE_POLICY_RULE {
         always("verbs", 1, List(&Text)).owned_as_set(),
@@ -90,9 +90,9 @@ types! {
         when_set("queuing", 2, Object(&QUEUING_CONFIGURATION)),
     }
     QueuingConfiguration QUEUING_CONFIGURATION {
-        always("queues", 1, Int32),
-        always("handSize", 2, Int32),
-        always("queueLengthLimit", 3, Int32),
+        always("queues", 1, Int32).optional(),
+        always("handSize", 2, Int32).optional(),
+        always("queueLengthLimit", 3, Int32).optional(),
     }
     PriorityLevelConfigurationCondition PRIORITY_LEVEL_CONFIGURATION_CONDITION {
         unless_zero("type", 1, Text),

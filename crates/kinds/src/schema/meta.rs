@@ -116,7 +116,7 @@ types! {
         always("type", 1, Text),
         always("status", 2, Text),
         unless_zero("observedGeneration", 3, Int64),
-        always("lastTransitionTime", 4, Time),
+        always("lastTransitionTime", 4, Time).required(),
         always("reason", 5, Text),
         always("message", 6, Text),
     }

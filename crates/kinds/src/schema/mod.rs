@@ -38,7 +38,7 @@ pub mod scheduling;
 pub mod storage;
 pub mod values;
 
-pub use find::{find, group_version, kinds};
+pub use find::{common, find, group_version, kinds};
 
 /// The name of the catch-all field, which stands for all members without a field of their own and has any value.
 pub const REST: &str = "*";
@@ -72,6 +72,8 @@ pub struct Field {
     pub shape: Shape,
     /// When the field is printed.
     pub presence: Presence,
+    /// Whether objects must have the field, as documents of the API state it.
+    pub need: Need,
     /// How a strategic merge patch treats the field.
     pub merge: Merge,
     /// The ownership of the parts of its value.
@@ -125,6 +127,17 @@ pub enum Presence {
     WhenSet,
     /// If not its zero value. An object is always printed (Go never omits a struct), a nil pointer never.
     WhenNotZero,
+}
+
+/// Whether objects must have a field. Validation decides by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// If it is plain and always printed.
+    Usual,
+    /// They need not, although it is always printed.
+    Optional,
+    /// They must.
+    Required,
 }
 
 /// How a strategic merge patch treats a field (AP-63).

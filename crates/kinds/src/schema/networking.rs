@@ -16,7 +16,7 @@ types! {
         always("spec", 2, Object(&INGRESS_CLASS_SPEC)),
     }
     IPAddress IP_ADDRESS object {
-        always("spec", 2, Object(&IP_ADDRESS_SPEC)),
+        always("spec", 2, Object(&IP_ADDRESS_SPEC)).required(),
     }
     NetworkPolicy NETWORK_POLICY object {
         always("spec", 2, Object(&NETWORK_POLICY_SPEC)),
@@ -47,8 +47,8 @@ types! {
     }
     HTTPIngressPath HTTP_INGRESS_PATH {
         unless_zero("path", 1, Text),
-        or_null("pathType", 3, Text).one_of(values::PATH_TYPES),
-        always("backend", 2, Object(&INGRESS_BACKEND)),
+        or_null("pathType", 3, Text).one_of(values::PATH_TYPES).required(),
+        always("backend", 2, Object(&INGRESS_BACKEND)).required(),
     }
     IngressBackend INGRESS_BACKEND {
         when_set("service", 4, Object(&INGRESS_SERVICE_BACKEND)),
@@ -87,13 +87,13 @@ types! {
         when_set("namespace", 5, Text),
     }
     IPAddressSpec IP_ADDRESS_SPEC {
-        when_set("parentRef", 1, Object(&PARENT_REFERENCE)),
+        when_set("parentRef", 1, Object(&PARENT_REFERENCE)).required(),
     }
     ParentReference PARENT_REFERENCE {
         unless_zero("group", 1, Text),
-        unless_zero("resource", 2, Text),
+        unless_zero("resource", 2, Text).required(),
         unless_zero("namespace", 3, Text),
-        unless_zero("name", 4, Text),
+        unless_zero("name", 4, Text).required(),
     }
     NetworkPolicySpec NETWORK_POLICY_SPEC {
         always("podSelector", 1, Object(&LABEL_SELECTOR)),

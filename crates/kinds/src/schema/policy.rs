@@ -23,10 +23,10 @@ types! {
     PodDisruptionBudgetStatus POD_DISRUPTION_BUDGET_STATUS {
         unless_zero("observedGeneration", 1, Int64),
         unless_zero("disruptedPods", 2, Map(&Time)),
-        always("disruptionsAllowed", 3, Int32),
-        always("currentHealthy", 4, Int32),
-        always("desiredHealthy", 5, Int32),
-        always("expectedPods", 6, Int32),
+        always("disruptionsAllowed", 3, Int32).optional(),
+        always("currentHealthy", 4, Int32).optional(),
+        always("desiredHealthy", 5, Int32).optional(),
+        always("expectedPods", 6, Int32).optional(),
         unless_zero("conditions", 7, List(&Object(&CONDITION))).by_key("type"),
     }
 }

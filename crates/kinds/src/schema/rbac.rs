@@ -11,19 +11,19 @@ macro_rules! version {
         types! {
             $package;
             Role ROLE object {
-                always("rules", 2, List(&Object(&POLICY_RULE))),
+                always("rules", 2, List(&Object(&POLICY_RULE))).optional(),
             }
             ClusterRole CLUSTER_ROLE object {
-                always("rules", 2, List(&Object(&POLICY_RULE))),
+                always("rules", 2, List(&Object(&POLICY_RULE))).optional(),
                 when_set("aggregationRule", 3, Object(&AGGREGATION_RULE)),
             }
             RoleBinding ROLE_BINDING object {
                 unless_zero("subjects", 2, List(&Object(&SUBJECT))),
-                always("roleRef", 3, Object(&ROLE_REF)),
+                always("roleRef", 3, Object(&ROLE_REF)).required(),
             }
             ClusterRoleBinding CLUSTER_ROLE_BINDING object {
                 unless_zero("subjects", 2, List(&Object(&SUBJECT))),
-                always("roleRef", 3, Object(&ROLE_REF)),
+                always("roleRef", 3, Object(&ROLE_REF)).required(),
             }
             PolicyRule POLICY_RULE {
                 always("verbs", 1, List(&Text)),
@@ -37,7 +37,7 @@ macro_rules! version {
                 $($subject),*
             }
             RoleRef ROLE_REF atomic {
-                always("apiGroup", 1, Text),
+                always("apiGroup", 1, Text).optional(),
                 always("kind", 2, Text),
                 always("name", 3, Text),
                 $($role_ref),*

@@ -7,7 +7,7 @@ use crate::schema::values;
 types! {
     "scheduling/v1";
     PriorityClass PRIORITY_CLASS object {
-        always("value", 2, Int32),
+        always("value", 2, Int32).optional(),
         unless_zero("globalDefault", 3, Bool),
         unless_zero("description", 4, Text),
         when_set("preemptionPolicy", 5, Text).one_of(values::PREEMPTION_POLICIES),

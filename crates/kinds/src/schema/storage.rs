@@ -19,13 +19,13 @@ types! {
         unless_zero("allowedTopologies", 8, List(&Object(&TOPOLOGY_SELECTOR_TERM))),
     }
     CSINode CSI_NODE object {
-        always("spec", 2, Object(&CSI_NODE_SPEC)),
+        always("spec", 2, Object(&CSI_NODE_SPEC)).required(),
     }
     CSIDriver CSI_DRIVER object {
-        always("spec", 2, Object(&CSI_DRIVER_SPEC)),
+        always("spec", 2, Object(&CSI_DRIVER_SPEC)).required(),
     }
     VolumeAttachment VOLUME_ATTACHMENT object {
-        always("spec", 2, Object(&VOLUME_ATTACHMENT_SPEC)),
+        always("spec", 2, Object(&VOLUME_ATTACHMENT_SPEC)).required(),
         always("status", 3, Object(&VOLUME_ATTACHMENT_STATUS)),
     }
     CSIStorageCapacity CSI_STORAGE_CAPACITY object {
@@ -56,7 +56,7 @@ types! {
     }
     VolumeAttachmentSpec VOLUME_ATTACHMENT_SPEC {
         always("attacher", 1, Text),
-        always("source", 2, Object(&VOLUME_ATTACHMENT_SOURCE)),
+        always("source", 2, Object(&VOLUME_ATTACHMENT_SOURCE)).required(),
         always("nodeName", 3, Text),
     }
     VolumeAttachmentStatus VOLUME_ATTACHMENT_STATUS {
@@ -68,7 +68,7 @@ types! {
     CSINodeDriver CSI_NODE_DRIVER {
         always("name", 1, Text),
         always("nodeID", 2, Text),
-        always("topologyKeys", 3, List(&Text)),
+        always("topologyKeys", 3, List(&Text)).optional(),
         when_set("allocatable", 4, Object(&VOLUME_NODE_RESOURCES)),
     }
     TokenRequest TOKEN_REQUEST {

@@ -1,6 +1,6 @@
 //! The notation of the schemas: one field per line.
 
-use super::{Field, Merge, Ownership, Presence, Shape};
+use super::{Field, Merge, Need, Ownership, Presence, Shape};
 
 /// Defines the types of a package, each with the name of its static. One that is marked `object` begins with the three
 /// fields that all objects have; one that is marked `atomic` has one owner.
@@ -45,6 +45,7 @@ pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Fie
         within: &[],
         shape,
         presence: Presence::Always,
+        need: Need::Usual,
         merge: Merge::Default,
         ownership: Ownership::Usual,
         default: None,
@@ -79,6 +80,16 @@ impl Field {
     /// The text, or each text of the list or map, is one of these.
     pub(super) const fn one_of(self, values: &'static [&'static str]) -> Self {
         Self { values, ..self }
+    }
+
+    /// Objects must have the field.
+    pub(super) const fn required(self) -> Self {
+        Self { need: Need::Required, ..self }
+    }
+
+    /// Objects need not have the field, although it is always printed.
+    pub(super) const fn optional(self) -> Self {
+        Self { need: Need::Optional, ..self }
     }
 
     /// Entries with the same value of `key` are merged.

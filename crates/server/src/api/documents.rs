@@ -7,8 +7,27 @@ use bytes::Bytes;
 use kinds::discovery::Discovery;
 use kinds::{Kinds, openapi};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
+use super::tagged::Tagged;
+use crate::http::status::Status;
 use crate::registry::runtime_config::RuntimeConfig;
+
+/// The documents below `/openapi/v3` of the kinds that are not custom.
+#[derive(Debug)]
+pub(super) struct OpenApi {
+    /// The document of `/openapi/v3`.
+    pub(super) index: openapi::Documents,
+    /// The others, by their path after `/openapi/v3/`.
+    pub(super) documents: BTreeMap<String, Tagged>,
+}
+
+/// The document of `/openapi/v2`, in its two forms.
+#[derive(Debug)]
+pub(super) struct Swagger {
+    pub(super) json: Tagged,
+    pub(super) protobuf: Tagged,
+}
 
 /// The serialized discovery documents.
 pub struct Documents {
@@ -20,7 +39,9 @@ pub struct Documents {
     /// The kinds that are served, in every version that is served.
     kinds: Kinds,
     /// Built on first use: few clients ask for them, and building them takes longer than the start of the server.
-    openapi: Arc<OnceLock<openapi::Documents>>,
+    openapi: Arc<OnceCell<OpenApi>>,
+    /// Built on first use. It describes the custom kinds as well.
+    pub(super) swagger: OnceCell<Swagger>,
     runtime: RuntimeConfig,
     /// The state of the custom kinds that the documents describe.
     generation: u64,
@@ -42,6 +63,7 @@ impl Documents {
             root: OnceLock::new(),
             kinds,
             openapi: Arc::default(),
+            swagger: OnceCell::new(),
             runtime,
             generation,
         }
@@ -81,8 +103,20 @@ impl Documents {
         self.root.get_or_init(|| json!({"paths": paths()}).to_string().into())
     }
 
-    /// Returns the OpenAPI documents.
-    pub(crate) fn openapi(&self) -> &openapi::Documents {
-        self.openapi.get_or_init(|| openapi::Documents::of(&self.kinds))
+    /// Returns the OpenAPI documents, which a thread of its own makes.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub(super) async fn openapi(&self) -> Result<&OpenApi, Status> {
+        let make = || async {
+            let kinds = self.kinds.clone();
+            let make = move || {
+                let mut index = openapi::Documents::of(&kinds);
+                let texts = index.take().into_iter();
+                OpenApi { documents: texts.map(|(root, text)| (root, Tagged::new(text))).collect(), index }
+            };
+            tokio::task::spawn_blocking(make).await.map_err(Status::internal)
+        };
+        self.openapi.get_or_try_init(make).await
     }
 }

@@ -101,13 +101,13 @@ pub(crate) fn discovery(headers: &HeaderMap) -> Result<bool, Status> {
     found.ok_or_else(|| Forms::ALL.refusal())
 }
 
-/// Returns whether the client prefers this media type to JSON.
+/// Returns whether the client prefers one of these media types to JSON.
 ///
 /// # Errors
 /// 406 if it accepts neither.
-pub(crate) fn prefers(headers: &HeaderMap, media: &str) -> Result<bool, Status> {
+pub(crate) fn prefers(headers: &HeaderMap, media: &[&str]) -> Result<bool, Status> {
     let clauses = clauses(headers);
-    let found = clauses.iter().find_map(|clause| match clause.media == media {
+    let found = clauses.iter().find_map(|clause| match media.contains(&clause.media) {
         true => Some(true),
         false => clause.accepted(Forms::TEXT).filter(|a| a.view == View::Whole).map(|_| false),
     });

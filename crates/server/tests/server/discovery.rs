@@ -151,12 +151,57 @@ fn fields_are_described_to_those_who_ask() {
     assert_eq!(answer.header("content-type"), "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
     // Field 1, `swagger`, comes first in the message.
     assert!(answer.body.starts_with(b"\x0a\x032.0"));
+    let other = protobuf.replace('@', ".");
+    let same = server.get("/openapi/v2").by(&server.admin()).header(&format!("Accept: {other}")).send();
+    assert!(same.body == answer.body);
     server
         .get("/openapi/v2")
         .by(&server.admin())
         .header("Accept: text/plain")
         .send()
         .assert_status(406, "NotAcceptable");
+}
+
+/// As RFC 9110 says: 304 for who has the document, the document for others.
+#[test]
+fn documents_of_openapi_are_sent_once_to_those_who_keep_them() {
+    let server = start();
+    let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+    for (path, accept) in [
+        ("/openapi/v3", "application/json"),
+        ("/openapi/v3/api/v1", "application/json"),
+        ("/openapi/v2", "application/json"),
+        ("/openapi/v2", protobuf),
+    ] {
+        let ask = |headers: &[String]| {
+            let mut request = server.get(path).by(&server.admin()).header(&format!("Accept: {accept}"));
+            for header in headers {
+                request = request.header(header);
+            }
+            request.send()
+        };
+        let whole = ask(&[]);
+        let tag = whole.header("etag").to_owned();
+        assert_eq!((whole.code, tag.starts_with('"') && tag.len() > 10), (200, true), "{path}: {tag}");
+        for known in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
+            let answer = ask(&[format!("If-None-Match: {known}")]);
+            assert_eq!((answer.code, answer.body.len()), (304, 0), "{path}: {known}");
+            assert_eq!(answer.header("etag"), tag, "{path}");
+        }
+        let other = ask(&["If-None-Match: \"other\"".to_owned()]);
+        assert_eq!(other.code, 200);
+        assert!(other.body == whole.body, "{path}: stays the same");
+        if path != "/openapi/v3" {
+            let packed = ask(&["Accept-Encoding: gzip".to_owned()]);
+            assert_eq!(packed.header("content-encoding"), "gzip", "{path}");
+            assert!(packed.body.len() < whole.body.len() / 4, "{path}");
+        }
+    }
+    let (json, protobuf) = (
+        server.get("/openapi/v2").by(&server.admin()).send(),
+        server.get("/openapi/v2").by(&server.admin()).header(&format!("Accept: {protobuf}")).send(),
+    );
+    assert_ne!(json.header("etag"), protobuf.header("etag"), "each form has its own");
 }
 
 #[test]

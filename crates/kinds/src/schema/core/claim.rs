@@ -14,7 +14,7 @@ types! {
     }
     PersistentVolumeClaimTemplate PERSISTENT_VOLUME_CLAIM_TEMPLATE {
         always("metadata", 1, Object(&OBJECT_META)),
-        always("spec", 2, Object(&PERSISTENT_VOLUME_CLAIM_SPEC)),
+        always("spec", 2, Object(&PERSISTENT_VOLUME_CLAIM_SPEC)).required(),
     }
     PersistentVolumeClaimSpec PERSISTENT_VOLUME_CLAIM_SPEC {
         unless_zero("accessModes", 1, List(&Text)).one_of(values::VOLUME_ACCESS_MODES),

@@ -88,7 +88,7 @@ types! {
         always("restartPolicy", 2, Text),
     }
     ContainerRestartRule CONTAINER_RESTART_RULE {
-        unless_zero("action", 1, Text),
+        unless_zero("action", 1, Text).required(),
         when_set("exitCodes", 2, Object(&CONTAINER_RESTART_RULE_ON_EXIT_CODES)),
     }
     VolumeMount VOLUME_MOUNT {
@@ -155,7 +155,7 @@ types! {
         unless_zero("request", 2, Text),
     }
     ContainerRestartRuleOnExitCodes CONTAINER_RESTART_RULE_ON_EXIT_CODES {
-        unless_zero("operator", 1, Text),
+        unless_zero("operator", 1, Text).required(),
         unless_zero("values", 2, List(&Int32)),
     }
     ExecAction EXEC_ACTION {
@@ -163,13 +163,13 @@ types! {
     }
     HTTPGetAction HTTP_GET_ACTION {
         unless_zero("path", 1, Text),
-        always("port", 2, IntOrString),
+        always("port", 2, IntOrString).required(),
         unless_zero("host", 3, Text),
         unless_zero("scheme", 4, Text).one_of(values::URI_SCHEMES),
         unless_zero("httpHeaders", 5, List(&Object(&HTTP_HEADER))),
     }
     TCPSocketAction TCP_SOCKET_ACTION {
-        always("port", 1, IntOrString),
+        always("port", 1, IntOrString).required(),
         unless_zero("host", 2, Text),
     }
     GRPCAction GRPC_ACTION {

@@ -68,7 +68,7 @@ types! {
         when_set("swap", 11, Object(&NODE_SWAP_STATUS)),
     }
     ContainerImage CONTAINER_IMAGE {
-        always("names", 1, List(&Text)),
+        always("names", 1, List(&Text)).optional(),
         unless_zero("sizeBytes", 2, Int64),
     }
     AttachedVolume ATTACHED_VOLUME {
@@ -82,7 +82,7 @@ types! {
         unless_zero("error", 4, Text),
     }
     NodeRuntimeHandler NODE_RUNTIME_HANDLER {
-        always("name", 1, Text),
+        always("name", 1, Text).optional(),
         when_set("features", 2, Object(&NODE_RUNTIME_HANDLER_FEATURES)),
     }
     NodeFeatures NODE_FEATURES {

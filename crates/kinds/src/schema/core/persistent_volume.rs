@@ -115,7 +115,7 @@ types! {
     ScaleIOPersistentVolumeSource SCALE_IO_PERSISTENT_VOLUME_SOURCE {
         always("gateway", 1, Text),
         always("system", 2, Text),
-        or_null("secretRef", 3, Object(&SECRET_REFERENCE)),
+        or_null("secretRef", 3, Object(&SECRET_REFERENCE)).required(),
         unless_zero("sslEnabled", 4, Bool),
         unless_zero("protectionDomain", 5, Text),
         unless_zero("storagePool", 6, Text),

@@ -149,7 +149,7 @@ types! {
     }
     PreferredSchedulingTerm PREFERRED_SCHEDULING_TERM {
         always("weight", 1, Int32),
-        always("preference", 2, Object(&NODE_SELECTOR_TERM)),
+        always("preference", 2, Object(&NODE_SELECTOR_TERM)).required(),
     }
     PodAffinityTerm POD_AFFINITY_TERM {
         when_set("labelSelector", 1, Object(&LABEL_SELECTOR)),
@@ -161,6 +161,6 @@ types! {
     }
     WeightedPodAffinityTerm WEIGHTED_POD_AFFINITY_TERM {
         always("weight", 1, Int32),
-        always("podAffinityTerm", 2, Object(&POD_AFFINITY_TERM)),
+        always("podAffinityTerm", 2, Object(&POD_AFFINITY_TERM)).required(),
     }
 }

@@ -129,6 +129,6 @@ types! {
         when_set("message", 6, Text),
     }
     ImageVolumeStatus IMAGE_VOLUME_STATUS {
-        unless_zero("imageRef", 1, Text),
+        unless_zero("imageRef", 1, Text).required(),
     }
 }

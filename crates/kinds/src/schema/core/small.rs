@@ -28,10 +28,10 @@ types! {
         when_set("automountServiceAccountToken", 4, Bool),
     }
     Binding BINDING object {
-        always("target", 2, Object(&OBJECT_REFERENCE)),
+        always("target", 2, Object(&OBJECT_REFERENCE)).required(),
     }
     Event EVENT object {
-        always("involvedObject", 2, Object(&OBJECT_REFERENCE)),
+        always("involvedObject", 2, Object(&OBJECT_REFERENCE)).required(),
         unless_zero("reason", 3, Text),
         unless_zero("message", 4, Text),
         always("source", 5, Object(&EVENT_SOURCE)),
@@ -43,8 +43,8 @@ types! {
         when_set("series", 11, Object(&EVENT_SERIES)),
         unless_zero("action", 12, Text),
         when_set("related", 13, Object(&OBJECT_REFERENCE)),
-        always("reportingComponent", 14, Text),
-        always("reportingInstance", 15, Text),
+        always("reportingComponent", 14, Text).optional(),
+        always("reportingInstance", 15, Text).optional(),
     }
     NamespaceSpec NAMESPACE_SPEC {
         unless_zero("finalizers", 1, List(&Text)),

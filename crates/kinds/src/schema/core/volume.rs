@@ -185,7 +185,7 @@ types! {
         unless_zero("fsType", 2, Text),
     }
     ProjectedVolumeSource PROJECTED_VOLUME_SOURCE {
-        always("sources", 1, List(&Object(&VOLUME_PROJECTION))),
+        always("sources", 1, List(&Object(&VOLUME_PROJECTION))).optional(),
         when_set("defaultMode", 2, Int32),
     }
     PortworxVolumeSource PORTWORX_VOLUME_SOURCE {
@@ -196,7 +196,7 @@ types! {
     ScaleIOVolumeSource SCALE_IO_VOLUME_SOURCE {
         always("gateway", 1, Text),
         always("system", 2, Text),
-        or_null("secretRef", 3, Object(&LOCAL_OBJECT_REFERENCE)),
+        or_null("secretRef", 3, Object(&LOCAL_OBJECT_REFERENCE)).required(),
         unless_zero("sslEnabled", 4, Bool),
         unless_zero("protectionDomain", 5, Text),
         unless_zero("storagePool", 6, Text),
@@ -271,8 +271,8 @@ types! {
         always("path", 4, Text),
     }
     PodCertificateProjection POD_CERTIFICATE_PROJECTION {
-        unless_zero("signerName", 1, Text),
-        unless_zero("keyType", 2, Text),
+        unless_zero("signerName", 1, Text).required(),
+        unless_zero("keyType", 2, Text).required(),
         when_set("maxExpirationSeconds", 3, Int32),
         unless_zero("credentialBundlePath", 4, Text),
         unless_zero("keyPath", 5, Text),

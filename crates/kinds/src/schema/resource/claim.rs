@@ -9,14 +9,14 @@ use crate::schema::values;
 types! {
     "resource/v1";
     ResourceClaim RESOURCE_CLAIM object {
-        always("spec", 2, Object(&RESOURCE_CLAIM_SPEC)),
+        always("spec", 2, Object(&RESOURCE_CLAIM_SPEC)).required(),
         always("status", 3, Object(&RESOURCE_CLAIM_STATUS)),
     }
     ResourceClaimTemplate RESOURCE_CLAIM_TEMPLATE object {
-        always("spec", 2, Object(&RESOURCE_CLAIM_TEMPLATE_SPEC)),
+        always("spec", 2, Object(&RESOURCE_CLAIM_TEMPLATE_SPEC)).required(),
     }
     DeviceClass DEVICE_CLASS object {
-        always("spec", 2, Object(&DEVICE_CLASS_SPEC)),
+        always("spec", 2, Object(&DEVICE_CLASS_SPEC)).required(),
     }
     ResourceClaimSpec RESOURCE_CLAIM_SPEC {
         always("devices", 1, Object(&DEVICE_CLAIM)),
@@ -28,7 +28,7 @@ types! {
     }
     ResourceClaimTemplateSpec RESOURCE_CLAIM_TEMPLATE_SPEC {
         always("metadata", 1, Object(&OBJECT_META)),
-        always("spec", 2, Object(&RESOURCE_CLAIM_SPEC)),
+        always("spec", 2, Object(&RESOURCE_CLAIM_SPEC)).required(),
     }
     DeviceClassSpec DEVICE_CLASS_SPEC {
         unless_zero("selectors", 1, List(&Object(&DEVICE_SELECTOR))),
@@ -36,7 +36,7 @@ types! {
         when_set("extendedResourceName", 4, Text),
     }
     DeviceClaim DEVICE_CLAIM {
-        always("requests", 1, List(&Object(&DEVICE_REQUEST))),
+        always("requests", 1, List(&Object(&DEVICE_REQUEST))).optional(),
         unless_zero("constraints", 2, List(&Object(&DEVICE_CONSTRAINT))),
         unless_zero("config", 3, List(&Object(&DEVICE_CLAIM_CONFIGURATION))),
     }
@@ -56,7 +56,7 @@ types! {
         always("pool", 2, Text),
         always("device", 3, Text),
         when_set("shareID", 7, Text),
-        always("conditions", 4, List(&Object(&CONDITION))).keyed(&["type"]),
+        always("conditions", 4, List(&Object(&CONDITION))).keyed(&["type"]).optional(),
         when_set("data", 5, Any),
         when_set("networkData", 6, Object(&NETWORK_DEVICE_DATA)),
     }
@@ -94,7 +94,7 @@ types! {
     }
     OpaqueDeviceConfiguration OPAQUE_DEVICE_CONFIGURATION {
         always("driver", 1, Text),
-        always("parameters", 2, Any),
+        always("parameters", 2, Any).required(),
     }
     ExactDeviceRequest EXACT_DEVICE_REQUEST {
         always("deviceClassName", 1, Text),

@@ -8,11 +8,11 @@ use crate::schema::values;
 types! {
     "resource/v1";
     ResourceSlice RESOURCE_SLICE object {
-        always("spec", 2, Object(&RESOURCE_SLICE_SPEC)),
+        always("spec", 2, Object(&RESOURCE_SLICE_SPEC)).required(),
     }
     ResourceSliceSpec RESOURCE_SLICE_SPEC {
         always("driver", 1, Text),
-        always("pool", 2, Object(&RESOURCE_POOL)),
+        always("pool", 2, Object(&RESOURCE_POOL)).required(),
         when_set("nodeName", 3, Text),
         when_set("nodeSelector", 4, Object(&NODE_SELECTOR)),
         when_set("allNodes", 5, Bool),
@@ -42,7 +42,7 @@ types! {
     }
     CounterSet COUNTER_SET {
         always("name", 1, Text),
-        unless_zero("counters", 2, Map(&Object(&COUNTER))),
+        unless_zero("counters", 2, Map(&Object(&COUNTER))).required(),
     }
     DeviceAttribute DEVICE_ATTRIBUTE {
         when_set("int", 2, Int64),
@@ -55,12 +55,12 @@ types! {
         unless_zero("versions", 9, List(&Text)),
     }
     DeviceCapacity DEVICE_CAPACITY {
-        always("value", 1, Quantity),
+        always("value", 1, Quantity).required(),
         when_set("requestPolicy", 2, Object(&CAPACITY_REQUEST_POLICY)),
     }
     DeviceCounterConsumption DEVICE_COUNTER_CONSUMPTION {
         always("counterSet", 1, Text),
-        unless_zero("counters", 2, Map(&Object(&COUNTER))),
+        unless_zero("counters", 2, Map(&Object(&COUNTER))).required(),
     }
     DeviceTaint DEVICE_TAINT {
         always("key", 1, Text),
@@ -73,7 +73,7 @@ types! {
         when_set("allocationMultiplier", 2, Quantity),
     }
     Counter COUNTER {
-        always("value", 1, Quantity),
+        always("value", 1, Quantity).required(),
     }
     CapacityRequestPolicy CAPACITY_REQUEST_POLICY {
         or_null("default", 1, Quantity),
@@ -81,7 +81,7 @@ types! {
         when_set("validRange", 4, Object(&CAPACITY_REQUEST_POLICY_RANGE)),
     }
     CapacityRequestPolicyRange CAPACITY_REQUEST_POLICY_RANGE {
-        when_set("min", 1, Quantity),
+        when_set("min", 1, Quantity).required(),
         when_set("max", 2, Quantity),
         when_set("step", 3, Quantity),
     }
