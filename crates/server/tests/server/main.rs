@@ -39,6 +39,7 @@ mod metrics;
 mod node_cves;
 mod nodes;
 mod objects;
+mod policies;
 mod protobuf;
 mod recorded_http;
 mod requests;

@@ -1,0 +1,197 @@
+//! ValidatingAdmissionPolicy: refuses writes, warns of them, or notes them in the audit log, as the expressions of
+//! ValidatingAdmissionPolicies and their bindings say.
+//!
+//! Policies are applied when everything but the validating webhooks is done. Writes of configurations of admission itself are
+//! never looked at, so that a policy that refuses everything can be removed.
+//!
+//! DIVERGES: reviews (TokenReview, SubjectAccessReview and others), and what the server's own controllers write, are not looked
+//! at.
+
+mod authorize;
+mod decision;
+mod params;
+mod policy;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use kinds::Map;
+use kinds::resource::Resource;
+use kinds::resources::admission_registration::{
+    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS,
+};
+use tokio::task::spawn_blocking;
+
+pub(super) use self::authorize::check_params;
+use self::decision::Decisions;
+use self::policy::{Binding, Policy};
+use super::configured::Configured;
+use super::matching::{Found, is_exempt};
+use super::plugin::Plugin;
+use super::question::{Facts, Question};
+use super::remarks::Remarks;
+use crate::http::status::Status;
+use crate::match_conditions::policies::{Budget, Inputs, Judgement};
+use crate::registry::admission::AdmissionAttributes;
+
+/// The plugin. It has functions of its own.
+pub(super) static PLUGIN: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
+
+/// The policies of a server.
+pub(crate) struct Policies {
+    policies: Configured<Policy>,
+    bindings: Configured<Binding>,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            policies: Configured::new(&VALIDATING_ADMISSION_POLICIES, policy::read_policy),
+            bindings: Configured::new(&VALIDATING_ADMISSION_POLICY_BINDINGS, policy::read_binding),
+        }
+    }
+}
+
+/// A policy and a binding that are about a write.
+struct Bound {
+    policy: Arc<Policy>,
+    binding: Arc<Binding>,
+    /// What it is evaluated with, or why it cannot be.
+    with: Result<With, String>,
+}
+
+/// What a policy is evaluated with.
+struct With {
+    /// The place of the inputs.
+    inputs: usize,
+    /// The parameters, each in turn. None for null.
+    params: Vec<Option<Map>>,
+}
+
+/// The inputs of a write, by the version of the kind in which it is shown.
+#[derive(Default)]
+struct AllInputs {
+    versions: Vec<&'static Resource>,
+    inputs: Vec<Inputs>,
+}
+
+impl AllInputs {
+    fn of(&mut self, question: &Question<'_>, namespace: Option<&Map>) -> usize {
+        let known = self.versions.iter().position(|version| *version == question.version);
+        known.unwrap_or_else(|| {
+            self.versions.push(question.version);
+            self.inputs.push(Inputs::of(&question.write(), namespace));
+            self.inputs.len().saturating_sub(1)
+        })
+    }
+}
+
+impl Policies {
+    /// Applies all policies to a write.
+    ///
+    /// # Errors
+    /// The first refusal, in the order of the policies and of their bindings.
+    pub(super) async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        remarks: &Remarks,
+    ) -> Result<(), Status> {
+        if is_exempt(attributes.resource) {
+            return Ok(());
+        }
+        let bindings = self.bindings.all(attributes.backend).await?;
+        if bindings.is_empty() {
+            return Ok(());
+        }
+        let policies = self.policies.all(attributes.backend).await?;
+        let mut by_policy = HashMap::<&str, Vec<&Arc<Binding>>>::new();
+        for binding in &bindings {
+            by_policy.entry(&binding.policy).or_default().push(binding);
+        }
+        let (facts, found) = (Facts::of(attributes), Found::of(attributes));
+        let (mut bound, mut inputs) = (Vec::new(), AllInputs::default());
+        for policy in &policies {
+            let Some(bindings) = by_policy.get(&*policy.name) else { continue };
+            let Some(question) = policy.matching.matched(attributes, facts, &found).await? else { continue };
+            for binding in bindings {
+                if let Some(matching) = &binding.matching
+                    && matching.matched(attributes, facts, &found).await?.is_none()
+                {
+                    continue;
+                }
+                let with = match params(policy, binding, attributes, facts.namespace()).await? {
+                    Ok(params) => {
+                        // A namespace is in none.
+                        let namespace = match facts.namespace() {
+                            name if name.is_empty() || attributes.resource.is_namespace => None,
+                            name => Some(found.namespace(attributes, name).await?),
+                        };
+                        Ok(With { inputs: inputs.of(&question, namespace), params })
+                    }
+                    Err(why) => Err(why),
+                };
+                bound.push(Bound { policy: Arc::clone(policy), binding: Arc::clone(binding), with });
+            }
+        }
+        if bound.is_empty() {
+            return Ok(());
+        }
+        decide(bound, inputs.inputs, attributes, remarks).await
+    }
+}
+
+/// The parameters of a policy for a write.
+///
+/// # Errors
+/// The outer error is that of the store. The inner one says why there are no parameters.
+async fn params(
+    policy: &Policy,
+    binding: &Binding,
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &str,
+) -> Result<Result<Vec<Option<Map>>, String>, Status> {
+    let (Some(kind), Some(reference)) = (&policy.texts.param_kind, &binding.params) else {
+        return Ok(Ok(vec![None]));
+    };
+    let found = params::of(kind, reference, attributes, namespace).await?;
+    Ok(found.map(|found| found.into_iter().map(Some).collect()))
+}
+
+/// Evaluates the policies apart from the threads that serve requests, and decides.
+async fn decide(
+    bound: Vec<Bound>,
+    inputs: Vec<Inputs>,
+    attributes: &AdmissionAttributes<'_>,
+    remarks: &Remarks,
+) -> Result<(), Status> {
+    let judging = spawn_blocking(move || {
+        let judged: Vec<_> = bound.iter().map(|bound| judge(bound, &inputs)).collect();
+        (bound, judged)
+    });
+    let (bound, judged) = judging.await.map_err(Status::internal)?;
+    let mut decisions = Decisions::default();
+    let mut rest = bound.iter().zip(judged).peekable();
+    while let Some((Bound { policy, binding, with }, judgements)) = rest.next() {
+        match (with, &policy.program) {
+            (Err(why), _) => decisions.misconfigured(policy, binding, why),
+            (Ok(_), Err(why)) => decisions.uncompiled(policy, binding, why),
+            (Ok(_), Ok(_)) => {
+                judgements.into_iter().for_each(|judgement| decisions.judged(policy, binding, judgement));
+            }
+        }
+        if rest.peek().is_none_or(|(next, _)| !Arc::ptr_eq(&next.policy, policy)) {
+            decisions.finish(policy, remarks);
+        }
+    }
+    decisions.outcome(attributes, remarks)
+}
+
+/// What a policy says, for each of its parameters.
+fn judge(bound: &Bound, inputs: &[Inputs]) -> Vec<Judgement> {
+    let (Ok(With { inputs: place, params }), Ok(program)) = (&bound.with, &bound.policy.program) else {
+        return Vec::new();
+    };
+    let Some(inputs) = inputs.get(*place) else { return Vec::new() };
+    let mut budget = Budget::default();
+    params.iter().map(|params| program.judge(inputs, params.as_ref(), &mut budget)).collect()
+}
