@@ -32,6 +32,8 @@ const STEPS: usize = 250_000;
 const WRITE_WORK: usize = 1 << 28;
 /// The most values that the loops of an expression about a token may copy. DIVERGES: Kubernetes computes a cost instead.
 const COPIES: usize = 1 << 24;
+/// How many bytes of a request can be gone through while one byte of an expression is evaluated.
+const PART: usize = 16;
 /// The largest value of a variable that an expression has made, in bytes, and how deep it may nest.
 const KEPT_BYTES: usize = 4 << 20;
 const KEPT_DEPTH: usize = 100;
@@ -54,13 +56,15 @@ pub(super) struct Expression {
     splits: bool,
     /// Whether it reads `object` and `oldObject`.
     reads: [bool; check::OBJECTS.len()],
+    /// The length of its text.
+    length: usize,
 }
 
 impl Expression {
-    fn new(parsed: IdedExpr, loops: u32, rounds: u32) -> Self {
+    fn new(parsed: IdedExpr, loops: u32, rounds: u32, length: usize) -> Self {
         let (longest, splits) = (longest(&parsed), splits(&parsed));
         let reads = check::OBJECTS.map(|name| reads(&parsed, name));
-        Self { parsed, loops, rounds, longest, splits, reads }
+        Self { parsed, loops, rounds, longest, splits, reads, length }
     }
 
     /// Whether it reads a variable of this name.
@@ -113,7 +117,7 @@ fn typed(
     let rounds = nesting(&expression, 1);
     let found = check(&mut expression)?;
     fold(&expression)?;
-    Ok((Expression::new(expression, loops, rounds), found))
+    Ok((Expression::new(expression, loops, rounds, text.len()), found))
 }
 
 /// Runs something on a thread with enough stack for the recursive parser.
@@ -447,10 +451,10 @@ impl Request<'_> {
         longest.checked_pow(expression.loops).filter(|steps| *steps <= self.steps.max(1))
     }
 
-    /// About the bytes that an expression goes through; none if it cannot be evaluated.
+    /// About the bytes that an expression goes through, of the request and of its own; none if it cannot be evaluated.
     pub(super) fn cost(&self, expression: &Expression) -> Option<u64> {
-        let rounds = self.rounds(expression)?;
-        u64::try_from(rounds.checked_mul(self.bytes)?).ok()
+        let each = self.bytes.checked_add(expression.length.checked_mul(PART)?)?;
+        u64::try_from(self.rounds(expression)?.checked_mul(each)?).ok()
     }
 
     /// Evaluates an expression.

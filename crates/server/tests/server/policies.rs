@@ -210,7 +210,7 @@ fn parameters_can_be_of_a_custom_kind() {
         json!({"apiVersion": "rules.example.com/v1", "kind": "Limit", "metadata": {"name": "a"}, "max": 1});
     portcullis_testkit::wait::until_ok("the kind is served", || {
         let answer = ask(&server, "POST", "/apis/rules.example.com/v1/limits", &limit);
-        if answer.code == 201 { Ok(()) } else { Err(answer.text()) }
+        if answer.code == 201 { Ok(()) } else { Err(answer.text().to_owned()) }
     });
     let spec = json!({
         "paramKind": {"apiVersion": "rules.example.com/v1", "kind": "Limit"},
@@ -397,7 +397,8 @@ fn warnings_and_notes_refuse_nothing() {
         "validations": [{"expression": "true"}, {"expression": "has(object.data)", "message": "no data"}],
         "auditAnnotations": [
             {"key": "name", "valueExpression": "'made ' + object.metadata.name"},
-            {"key": "none", "valueExpression": "has(object.data) ? 'data' : null"},
+            {"key": "null", "valueExpression": "null"},
+            {"key": "none", "valueExpression": "has(object.data) ? 'data' : ''"},
         ],
     });
     enforce(&server, "noted", &spec, &json!({"validationActions": ["Warn", "Audit"]}));
@@ -414,7 +415,7 @@ fn warnings_and_notes_refuse_nothing() {
         .collect();
     let annotations = &made[0]["annotations"];
     assert_eq!(annotations["noted/name"], "made empty");
-    assert_eq!(annotations.get("noted/none"), None);
+    assert_eq!((annotations.get("noted/none"), annotations.get("noted/null")), (None, None));
     let told = annotations["validation.policy.admission.k8s.io/validation_failure"].as_str().unwrap();
     assert_eq!(
         serde_json::from_str::<Value>(told).unwrap(),
@@ -574,4 +575,29 @@ fn who_binds_parameters_must_be_able_to_read_them() {
     assert_eq!(post(BINDINGS, &binding("of-maps", &reference)).code, 201);
     // It is not known yet what an unknown policy will be about.
     post(BINDINGS, &binding("unknown", &reference)).assert_status(422, "Invalid");
+}
+
+/// What another server has stored, and this one cannot compile, is not left out.
+#[test]
+fn a_stored_policy_that_cannot_be_compiled_refuses() {
+    let whole = |kind: &str, object: Value| {
+        let mut whole = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind});
+        whole.as_object_mut().unwrap().extend(object.as_object().unwrap().clone());
+        whole
+    };
+    let allowed = "authorizer.group('').resource('pods').check('get').allowed()";
+    let spec = json!({"failurePolicy": "Ignore", "validations": [{"expression": allowed}]});
+    let state = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
+        whole("ValidatingAdmissionPolicy", policy("stored", &spec)),
+        whole("ValidatingAdmissionPolicyBinding", binding("stored", &json!({}))),
+    ]});
+    let server = start_with(Setup { state: Some(state.to_string()), ..Setup::default() });
+    let why = refused(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({})), 422);
+    let begin = "denied request: spec.validations[0].expression: compilation error: undeclared reference to 'authorizer";
+    assert!(why.contains(begin), "{why}");
+    // Other kinds are not meant.
+    done(&server, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "a"}}), 201);
+    done(&server, "DELETE", &format!("{BINDINGS}/stored-binding"), &Value::Null, 200);
+    done(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({})), 201);
 }

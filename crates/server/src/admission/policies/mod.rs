@@ -14,6 +14,7 @@ mod policy;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use kinds::Map;
 use kinds::resource::Resource;
@@ -30,6 +31,8 @@ use super::matching::{Found, is_exempt};
 use super::plugin::Plugin;
 use super::question::{Facts, Question};
 use super::remarks::Remarks;
+use crate::http::account::Account;
+use crate::http::fair_queue::{FairQueue, Size};
 use crate::http::status::Status;
 use crate::match_conditions::policies::{Budget, Inputs, Judgement};
 use crate::registry::admission::AdmissionAttributes;
@@ -41,11 +44,17 @@ pub(super) static PLUGIN: Plugin = Plugin { name: "ValidatingAdmissionPolicy", .
 pub(crate) struct Policies {
     policies: Configured<Policy>,
     bindings: Configured<Binding>,
+    /// Where expressions are evaluated: on half of the processors, which callers take in turn.
+    seats: Arc<FairQueue>,
 }
 
 impl Default for Policies {
     fn default() -> Self {
+        let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+        // What waits is bounded by the places of writes.
+        let size = Size { seats, seats_of_account: seats, waiting_of_account: usize::MAX };
         Self {
+            seats: FairQueue::new(size),
             policies: Configured::new(&VALIDATING_ADMISSION_POLICIES, policy::read_policy),
             bindings: Configured::new(&VALIDATING_ADMISSION_POLICY_BINDINGS, policy::read_binding),
         }
@@ -136,7 +145,32 @@ impl Policies {
         if bound.is_empty() {
             return Ok(());
         }
-        decide(bound, inputs.inputs, attributes, remarks).await
+        let bound = self.judged(bound, inputs.inputs, attributes).await?;
+        decide(bound, attributes, remarks)
+    }
+}
+
+impl Policies {
+    /// Evaluates the policies apart from the threads that serve requests. The seat is kept until that is done, also when nobody
+    /// waits for it any more.
+    async fn judged(
+        &self,
+        bound: Vec<Bound>,
+        inputs: Vec<Inputs>,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Vec<(Bound, Vec<Judgement>)>, Status> {
+        let seat = self.seats.enter(Account::of_user(attributes.user)).await;
+        let seat = seat.map_err(|_| Status::too_many_requests("too many writes wait for policies"))?;
+        let judging = spawn_blocking(move || {
+            let judge = |bound: Bound| {
+                let judged = judge(&bound, &inputs);
+                (bound, judged)
+            };
+            let judged = bound.into_iter().map(judge).collect();
+            drop(seat);
+            judged
+        });
+        judging.await.map_err(Status::internal)
     }
 }
 
@@ -157,22 +191,17 @@ async fn params(
     Ok(found.map(|found| found.into_iter().map(Some).collect()))
 }
 
-/// Evaluates the policies apart from the threads that serve requests, and decides.
-async fn decide(
-    bound: Vec<Bound>,
-    inputs: Vec<Inputs>,
+/// Decides.
+fn decide(
+    bound: Vec<(Bound, Vec<Judgement>)>,
     attributes: &AdmissionAttributes<'_>,
     remarks: &Remarks,
 ) -> Result<(), Status> {
-    let judging = spawn_blocking(move || {
-        let judged: Vec<_> = bound.iter().map(|bound| judge(bound, &inputs)).collect();
-        (bound, judged)
-    });
-    let (bound, judged) = judging.await.map_err(Status::internal)?;
     let mut decisions = Decisions::default();
-    let mut rest = bound.iter().zip(judged).peekable();
+    let mut rest = bound.into_iter().peekable();
     while let Some((Bound { policy, binding, with }, judgements)) = rest.next() {
-        match (with, &policy.program) {
+        let (policy, binding) = (&policy, &binding);
+        match (&with, &policy.program) {
             (Err(why), _) => decisions.misconfigured(policy, binding, why),
             (Ok(_), Err(why)) => decisions.uncompiled(policy, binding, why),
             (Ok(_), Ok(_)) => {

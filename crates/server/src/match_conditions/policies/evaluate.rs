@@ -119,14 +119,14 @@ impl Evaluation<'_> {
         self.request.value_of(&part.expression).map_err(|error| self.explained(part, error))
     }
 
-    /// An error, in place of which that of a variable is told if that is missing.
+    /// An error, in place of which that of a variable is told if that is missing. Functions do not say which argument fails.
     fn explained(&self, part: &Part, error: String) -> String {
-        let failed = part.needs.iter().find_map(|at| {
+        let failed = part.needs.iter().rev().find_map(|at| {
             let name = &self.compiled.variables.get(*at)?.name;
             let why = self.known.get(*at)?.as_ref()?.as_ref().err()?;
-            error
-                .contains(&format!("'{}'", variable_name(name)))
-                .then(|| format!("composited variable {name:?} fails to evaluate: {why}"))
+            let is_missing = error.contains(&format!("'{}'", variable_name(name)))
+                || error == "Missing argument or target";
+            is_missing.then(|| format!("composited variable {name:?} fails to evaluate: {why}"))
         });
         failed.unwrap_or(error)
     }

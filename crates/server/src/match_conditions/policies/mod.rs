@@ -5,8 +5,7 @@
 //! needed.
 //!
 //! DIVERGES: the variable `authorizer` is not supported. Match conditions do not know `namespaceObject`, which is always null in
-//! Kubernetes. Cost is not computed as in Kubernetes: what the expressions of a policy may go through for one of its bindings
-//! is bounded, and so are the number of expressions and the values of variables. No two variables have the same name.
+//! Kubernetes. No two variables have the same name.
 
 #[cfg(feature = "cel")]
 mod compile;
@@ -21,7 +20,8 @@ use serde_json::{Map, Value};
 
 use super::Write;
 
-/// What the expressions of a policy may go through for one binding: about the bytes of what they read.
+/// What the expressions of a policy may go through for one binding: about the bytes of what they read. DIVERGES: Kubernetes
+/// computes a cost instead, when a policy is written and while it is evaluated.
 const BUDGET: u64 = 1 << 28;
 
 /// The expressions of the `spec` of a policy, and what goes with them.
