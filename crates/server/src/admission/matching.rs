@@ -2,7 +2,6 @@
 
 use kinds::Map;
 use kinds::resource::Resource;
-use kinds::resources::admission_registration::VALIDATING_WEBHOOK_CONFIGURATIONS;
 use kinds::resources::core::namespaces::NAMESPACES;
 use kinds::resources::label_selectors::requirements;
 use policy::objects::decode::{List, Text};
@@ -16,11 +15,6 @@ use super::rules::{Request, Rule, RuleText};
 use super::versions;
 use crate::http::status::Status;
 use crate::registry::admission::AdmissionAttributes;
-
-/// Nobody is asked about what configures admission, so that a webhook or a policy that refuses everything can be removed.
-pub(super) fn is_exempt(resource: &Resource) -> bool {
-    resource.group == VALIDATING_WEBHOOK_CONFIGURATIONS.group
-}
 
 /// See the module.
 pub(super) struct Matching {

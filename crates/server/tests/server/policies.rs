@@ -429,7 +429,7 @@ fn warnings_and_notes_refuse_nothing() {
 }
 
 #[test]
-fn what_configures_admission_is_never_looked_at() {
+fn policies_are_never_looked_at_and_webhooks_are() {
     let server = start();
     let all = json!([{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}]);
     let spec = json!({
@@ -440,7 +440,9 @@ fn what_configures_admission_is_never_looked_at() {
     refused(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({})), 422);
     refused(&server, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "a"}}), 422);
     let hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";
-    done(&server, "POST", hooks, &json!({"metadata": {"name": "a"}}), 201);
+    refused(&server, "POST", hooks, &json!({"metadata": {"name": "a"}}), 422);
+    let other = policy("other", &json!({"validations": [{"expression": "true"}]}));
+    done(&server, "POST", POLICIES, &other, 201);
     // Reviews store nothing.
     let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": {"nonResourceAttributes": {"path": "/", "verb": "get"}}});

@@ -1,11 +1,11 @@
 //! ValidatingAdmissionPolicy: refuses writes, warns of them, or notes them in the audit log, as the expressions of
 //! ValidatingAdmissionPolicies and their bindings say.
 //!
-//! Policies are applied when everything but the validating webhooks is done. Writes of configurations of admission itself are
-//! never looked at, so that a policy that refuses everything can be removed.
+//! Policies are applied when everything but the validating webhooks is done. Writes of policies and of bindings are never
+//! looked at, so that a policy that refuses everything can be removed; those of configurations of webhooks are. Reviews store
+//! nothing, and are not looked at either.
 //!
-//! DIVERGES: reviews (TokenReview, SubjectAccessReview and others), and what the server's own controllers write, are not looked
-//! at.
+//! DIVERGES: what the server's own controllers write is not looked at.
 
 mod authorize;
 mod decision;
@@ -19,7 +19,8 @@ use std::thread::available_parallelism;
 use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::admission_registration::{
-    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_ADMISSION_POLICIES, MUTATING_ADMISSION_POLICY_BINDINGS, VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
 };
 use tokio::task::spawn_blocking;
 
@@ -27,7 +28,7 @@ pub(super) use self::authorize::check_params;
 use self::decision::Decisions;
 use self::policy::{Binding, Policy};
 use super::configured::Configured;
-use super::matching::{Found, is_exempt};
+use super::matching::Found;
 use super::plugin::Plugin;
 use super::question::{Facts, Question};
 use super::remarks::Remarks;
@@ -39,6 +40,18 @@ use crate::registry::admission::AdmissionAttributes;
 
 /// The plugin. It has functions of its own.
 pub(super) static PLUGIN: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
+
+/// Whether objects of this kind say which writes are refused or changed.
+fn is_policy(resource: &Resource) -> bool {
+    [
+        &MUTATING_ADMISSION_POLICIES,
+        &MUTATING_ADMISSION_POLICY_BINDINGS,
+        &VALIDATING_ADMISSION_POLICIES,
+        &VALIDATING_ADMISSION_POLICY_BINDINGS,
+    ]
+    .iter()
+    .any(|kind| kind.group == resource.group && kind.plural == resource.plural)
+}
 
 /// The policies of a server.
 pub(crate) struct Policies {
@@ -105,7 +118,7 @@ impl Policies {
         attributes: &AdmissionAttributes<'_>,
         remarks: &Remarks,
     ) -> Result<(), Status> {
-        if is_exempt(attributes.resource) {
+        if is_policy(attributes.resource) {
             return Ok(());
         }
         let bindings = self.bindings.all(attributes.backend).await?;

@@ -36,7 +36,7 @@ use self::metrics::Ended;
 use self::phase::Phase;
 use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
 use super::configured::Configured;
-use super::matching::{Found, is_exempt};
+use super::matching::Found;
 use super::plugin::Plugin;
 use super::question::{Facts, Question, are_alike};
 use super::remarks::Remarks;
@@ -124,6 +124,11 @@ impl Round {
         let asked = self.asked.iter().rev().find(|(asked, _)| Arc::ptr_eq(asked, hook));
         hook.is_reinvoked && asked.is_some_and(|(_, changes)| *changes < self.changes)
     }
+}
+
+/// Webhooks are not asked about what configures admission.
+fn is_exempt(resource: &Resource) -> bool {
+    resource.group == VALIDATING_WEBHOOK_CONFIGURATIONS.group
 }
 
 impl<'a> Calls<'a> {
