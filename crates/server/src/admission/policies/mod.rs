@@ -26,6 +26,7 @@ use tokio::task::spawn_blocking;
 
 pub(super) use self::authorize::check_params;
 use self::decision::Decisions;
+use self::params::Params;
 use self::policy::{Binding, Policy};
 use super::configured::Configured;
 use super::matching::Found;
@@ -87,7 +88,7 @@ struct With {
     /// The place of the inputs.
     inputs: usize,
     /// The parameters, each in turn. None for null.
-    params: Vec<Option<Map>>,
+    params: Option<Params>,
 }
 
 /// The inputs of a write, by the version of the kind in which it is shown.
@@ -171,7 +172,7 @@ impl Policies {
         bound: Vec<Bound>,
         inputs: Vec<Inputs>,
         attributes: &AdmissionAttributes<'_>,
-    ) -> Result<Vec<(Bound, Vec<Judgement>)>, Status> {
+    ) -> Result<Vec<(Bound, Judged)>, Status> {
         let seat = self.seats.enter(Account::of_user(attributes.user)).await;
         let seat = seat.map_err(|_| Status::too_many_requests("too many writes wait for policies"))?;
         let judging = spawn_blocking(move || {
@@ -187,38 +188,37 @@ impl Policies {
     }
 }
 
-/// The parameters of a policy for a write.
+/// The parameters of a policy for a write; none for a policy or a binding without.
 ///
 /// # Errors
-/// The outer error is that of the store. The inner one says why there are no parameters.
+/// The outer error is that of the store. The inner one says why they cannot be found.
 async fn params(
     policy: &Policy,
     binding: &Binding,
     attributes: &AdmissionAttributes<'_>,
     namespace: &str,
-) -> Result<Result<Vec<Option<Map>>, String>, Status> {
+) -> Result<Result<Option<Params>, String>, Status> {
     let (Some(kind), Some(reference)) = (&policy.texts.param_kind, &binding.params) else {
-        return Ok(Ok(vec![None]));
+        return Ok(Ok(None));
     };
-    let found = params::of(kind, reference, attributes, namespace).await?;
-    Ok(found.map(|found| found.into_iter().map(Some).collect()))
+    Ok(Params::of(kind, reference, attributes, namespace).await?.map(Some))
 }
 
 /// Decides.
 fn decide(
-    bound: Vec<(Bound, Vec<Judgement>)>,
+    bound: Vec<(Bound, Judged)>,
     attributes: &AdmissionAttributes<'_>,
     remarks: &Remarks,
 ) -> Result<(), Status> {
     let mut decisions = Decisions::default();
     let mut rest = bound.into_iter().peekable();
-    while let Some((Bound { policy, binding, with }, judgements)) = rest.next() {
+    while let Some((Bound { policy, binding, .. }, judged)) = rest.next() {
         let (policy, binding) = (&policy, &binding);
-        match (&with, &policy.program) {
-            (Err(why), _) => decisions.misconfigured(policy, binding, why),
-            (Ok(_), Err(why)) => decisions.uncompiled(policy, binding, why),
-            (Ok(_), Ok(_)) => {
-                judgements.into_iter().for_each(|judgement| decisions.judged(policy, binding, judgement));
+        match judged {
+            Judged::Misconfigured(why) => decisions.misconfigured(policy, binding, &why),
+            Judged::Uncompiled(why) => decisions.uncompiled(policy, binding, &why),
+            Judged::Judged(all) => {
+                all.into_iter().for_each(|judgement| decisions.judged(policy, binding, judgement));
             }
         }
         if rest.peek().is_none_or(|(next, _)| !Arc::ptr_eq(&next.policy, policy)) {
@@ -229,11 +229,28 @@ fn decide(
 }
 
 /// What a policy says, for each of its parameters.
-fn judge(bound: &Bound, inputs: &[Inputs]) -> Vec<Judgement> {
-    let (Ok(With { inputs: place, params }), Ok(program)) = (&bound.with, &bound.policy.program) else {
-        return Vec::new();
+enum Judged {
+    Misconfigured(String),
+    Uncompiled(String),
+    Judged(Vec<Judgement>),
+}
+
+fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
+    let With { inputs: place, params } = match &bound.with {
+        Ok(with) => with,
+        Err(why) => return Judged::Misconfigured(why.clone()),
     };
-    let Some(inputs) = inputs.get(*place) else { return Vec::new() };
+    let program = match &bound.policy.program {
+        Ok(program) => program,
+        Err(why) => return Judged::Uncompiled(why.clone()),
+    };
+    let Some(inputs) = inputs.get(*place) else {
+        return Judged::Misconfigured("the write cannot be shown".to_owned());
+    };
     let mut budget = Budget::default();
-    params.iter().map(|params| program.judge(inputs, params.as_ref(), &mut budget)).collect()
+    let judged = match params {
+        None => Ok(vec![program.judge(inputs, None, &mut budget)]),
+        Some(params) => params.each(|params| program.judge(inputs, Some(params), &mut budget)),
+    };
+    judged.map_or_else(Judged::Misconfigured, Judged::Judged)
 }
