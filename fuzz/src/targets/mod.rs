@@ -1,5 +1,6 @@
 //! The parsers of external input and their invariants; a new parser is a new row.
 
+mod admission_policies;
 mod apply;
 mod approver;
 mod attestation;
@@ -81,6 +82,11 @@ pub(crate) const TARGETS: &[Target] = &[
     },
     Target { name: "device-selector", dictionary: authorization::SELECTOR, run: authorization::selector },
     Target { name: "access-review", dictionary: reviews::ACCESS, run: reviews::access_review },
+    Target {
+        name: "admission-policy",
+        dictionary: admission_policies::POLICY,
+        run: admission_policies::admission_policy,
+    },
     Target { name: "admission-review", dictionary: reviews::ADMISSION, run: reviews::admission_review },
     Target { name: "admission-reply", dictionary: reviews::REPLY, run: reviews::admission_reply },
     Target { name: "review-lines", dictionary: review_lines::WORDS, run: review_lines::review_lines },

@@ -23,6 +23,7 @@ mod identity;
 mod kubelets;
 mod namespaces;
 mod old_manifests;
+mod policies;
 mod posture;
 mod reading;
 mod support;

@@ -26,8 +26,9 @@ pub struct Context<'a> {
     pub certificates: &'a dyn Certificates,
     /// What is wrong with those of [`OnRequest::expressions`] that cannot be compiled, by expression.
     pub expression_faults: &'a BTreeMap<String, String>,
-    /// Everything wrong with a definition of a custom kind, with [`ExpressionsAbout::Definitions`].
-    pub definition_errors: &'a FieldErrors,
+    /// Everything wrong with an object whose expressions are compiled together: with [`ExpressionsAbout::Definitions`] and
+    /// [`ExpressionsAbout::Policies`].
+    pub compile_errors: &'a FieldErrors,
 }
 
 /// The user who makes the request.
@@ -73,6 +74,8 @@ pub enum ExpressionsAbout {
     Definitions,
     /// Devices: the variable `device`.
     Devices,
+    /// Writes, as the expressions of a policy see them: the policy is compiled as a whole.
+    Policies,
     /// Writes: the variables `request`, `object` and `oldObject` of match conditions of admission webhooks.
     Writes,
 }

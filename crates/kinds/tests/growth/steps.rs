@@ -106,7 +106,7 @@ impl Prepared {
             ranges: &RANGES,
             certificates: &AnyCertificate,
             expression_faults: &FAULTS,
-            definition_errors: &FieldErrors::new(),
+            compile_errors: &FieldErrors::new(),
         };
         let mut object = self.turned.clone();
         let _ = black_box((hooks.complete)(&mut object, old, &context));

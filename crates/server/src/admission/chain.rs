@@ -4,8 +4,8 @@ use super::plugin::Plugin;
 use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_storage_class,
     default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction,
-    persistent_volume_claim_resize, pod_resize, pod_security, pod_topology_labels, priority, runtime_class,
-    service_account, webhook,
+    persistent_volume_claim_resize, pod_resize, pod_security, pod_topology_labels, policies, priority,
+    runtime_class, service_account, webhook,
 };
 
 /// All plugins, in order. A plugin that is missing here is never called. The effects of TaintNodesByCondition and
@@ -27,5 +27,6 @@ pub(super) static PLUGINS: &[&Plugin] = &[
     &pod_topology_labels::PLUGIN,
     &pod_resize::PLUGIN,
     &webhook::MUTATING,
+    &policies::PLUGIN,
     &webhook::VALIDATING,
 ];

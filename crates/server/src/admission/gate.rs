@@ -1,11 +1,14 @@
 //! The checks of a write: the enabled plugins, and the rights that a write turns out to need.
 
+use std::borrow::Cow;
+
 use kinds::Map;
 use policy::request_info::RequestInfo;
 
 use super::chain::PLUGINS;
 use super::plugin::Plugin;
 use super::plugins::AdmissionPlugins;
+use super::policies::{self, Policies};
 use super::webhook::{self, Calls, Webhooks};
 use super::{bootstrap_namespaces, claim_status, escalation, node_restriction};
 use crate::authz::{Authorization, Permit};
@@ -21,6 +24,7 @@ pub(crate) struct Gate<'a> {
     bootstrap: &'a Settings,
     permit: &'a Permit,
     info: &'a RequestInfo,
+    policies: &'a Policies,
     calls: Calls<'a>,
 }
 
@@ -29,11 +33,11 @@ impl<'a> Gate<'a> {
     pub(crate) fn new(
         plugins: AdmissionPlugins,
         (authorization, bootstrap): (&'a Authorization, &'a Settings),
-        webhooks: &'a Webhooks,
+        (webhooks, policies): (&'a Webhooks, &'a Policies),
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self { plugins, authorization, bootstrap, permit, info, calls: Calls::new(webhooks) }
+        Self { plugins, authorization, bootstrap, permit, info, policies, calls: Calls::new(webhooks) }
     }
 
     /// The warnings of admission for the client, also if it is refused.
@@ -42,7 +46,7 @@ impl<'a> Gate<'a> {
     }
 
     /// The annotations of admission for the audit log.
-    pub(crate) fn annotations(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn annotations(&self) -> Vec<(Cow<'static, str>, String)> {
         self.calls.remarks().annotations()
     }
 
@@ -113,6 +117,10 @@ impl Admission for Gate<'_> {
                 if plugin.handles(attributes) {
                     (plugin.validate)(attributes, self.authorization, self.calls.remarks()).await?;
                 }
+            }
+            policies::check_params(attributes, self.authorization).await?;
+            if self.has(&policies::PLUGIN) {
+                self.policies.validate(attributes, self.calls.remarks()).await?;
             }
             match self.has(&webhook::VALIDATING) {
                 true => self.calls.validate(attributes).await,

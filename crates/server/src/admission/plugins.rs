@@ -17,7 +17,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "PodGroupProtection",
     "PodGroupWorkloadExists",
     "ResourceQuota",
-    "ValidatingAdmissionPolicy",
 ];
 
 /// The plugins of kube-apiserver that are not implemented here and refuse what is dangerous. Enabling one of them is an

@@ -1,5 +1,6 @@
 //! The warnings of admission for the client, and its annotations for the audit log.
 
+use std::borrow::Cow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most warnings that a request keeps. An answer shows fewer.
@@ -12,7 +13,7 @@ pub(crate) struct Remarks(Mutex<Said>);
 #[derive(Default)]
 struct Said {
     warnings: Vec<String>,
-    annotations: Vec<(&'static str, String)>,
+    annotations: Vec<(Cow<'static, str>, String)>,
 }
 
 impl Remarks {
@@ -24,7 +25,8 @@ impl Remarks {
     }
 
     /// Adds an annotation. Of two with the same key the last counts.
-    pub(super) fn annotate(&self, key: &'static str, value: String) {
+    pub(super) fn annotate(&self, key: impl Into<Cow<'static, str>>, value: String) {
+        let key = key.into();
         let mut said = self.said();
         said.annotations.retain(|(known, _)| *known != key);
         said.annotations.push((key, value));
@@ -36,7 +38,7 @@ impl Remarks {
     }
 
     /// Takes the annotations.
-    pub(super) fn annotations(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn annotations(&self) -> Vec<(Cow<'static, str>, String)> {
         std::mem::take(&mut self.said().annotations)
     }
 

@@ -18,6 +18,7 @@ use super::filter_lists::FilterLists;
 use super::in_flight::InFlight;
 use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
+use crate::admission::policies::Policies;
 use crate::admission::webhook::Webhooks;
 use crate::admission::{AdmissionPlugins, Gate};
 use crate::audit::Audit;
@@ -62,6 +63,7 @@ pub struct App {
     /// The open watches of each account.
     pub(super) watches: Arc<Budget>,
     webhooks: Webhooks,
+    policies: Policies,
 }
 
 /// The parts of an [`App`].
@@ -137,6 +139,7 @@ impl App {
             stopping: watch::Sender::new(false),
             watches: Budget::new(config.limits.watches),
             webhooks,
+            policies: Policies::default(),
         }
     }
 
@@ -148,7 +151,7 @@ impl App {
     /// Returns the checks of the writes of a request that was allowed.
     pub(crate) fn gate<'a>(&'a self, permit: &'a Permit, info: &'a RequestInfo) -> Gate<'a> {
         let settings = (&*self.authorization, self.authentication.bootstrap());
-        Gate::new(self.admission, settings, &self.webhooks, permit, info)
+        Gate::new(self.admission, settings, (&self.webhooks, &self.policies), permit, info)
     }
 
     /// The authentication of requests.

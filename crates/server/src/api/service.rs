@@ -341,7 +341,7 @@ async fn respond_to(
         return status.into_answer();
     }
     for (key, value) in caller.annotations() {
-        trail.annotate(key, value.clone());
+        trail.annotate(*key, value.clone());
     }
     // AN-120, AN-128, AN-152: the request continues as the impersonated user.
     let wanted = match Wanted::read(&head.headers) {

@@ -1,5 +1,6 @@
 //! One line of the audit log: an `audit.k8s.io/v1` Event.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
@@ -46,7 +47,7 @@ pub(super) struct Event {
     pub(super) request_received_timestamp: String,
     pub(super) stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) annotations: BTreeMap<&'static str, String>,
+    pub(super) annotations: BTreeMap<Cow<'static, str>, String>,
 }
 
 /// How the user was authenticated.

@@ -1,5 +1,6 @@
 //! Collects what is known about one request, and emits audit events at each stage.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -223,10 +224,10 @@ impl Trail {
         }
     }
 
-    /// Adds an annotation.
-    pub(crate) fn annotate(&self, key: &'static str, value: String) {
+    /// Adds an annotation. Of two with the same key the first counts: the names of some are chosen by those who write policies.
+    pub(crate) fn annotate(&self, key: impl Into<Cow<'static, str>>, value: String) {
         if let Some(mut record) = self.record() {
-            record.event.annotations.insert(key, value);
+            record.event.annotations.entry(key.into()).or_insert(value);
         }
     }
 
@@ -235,17 +236,17 @@ impl Trail {
         let Some(mut record) = self.record() else { return };
         let annotations = &mut record.event.annotations;
         if let Some(reason) = node_deny {
-            annotations.insert(NODE_DENY, reason.to_owned());
+            annotations.insert(NODE_DENY.into(), reason.to_owned());
         }
         if !outcome.is_allow() && outcome.error.is_some() {
-            annotations.insert(REASON, "internal error".to_owned());
+            annotations.insert(REASON.into(), "internal error".to_owned());
             return;
         }
         let decision = if outcome.is_allow() { "allow" } else { "forbid" };
-        annotations.insert(DECISION, decision.to_owned());
-        annotations.insert(REASON, outcome.reason(attributes));
+        annotations.insert(DECISION.into(), decision.to_owned());
+        annotations.insert(REASON.into(), outcome.reason(attributes));
         if let Some(by) = outcome.by {
-            annotations.insert(AUTHORIZER, by.name().to_owned());
+            annotations.insert(AUTHORIZER.into(), by.name().to_owned());
         }
     }
 

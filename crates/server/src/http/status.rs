@@ -315,6 +315,13 @@ impl Status {
         Self::new(code, reason, message, details)
     }
 
+    /// The same error with another code and reason.
+    #[must_use]
+    pub fn with_reason(mut self, code: StatusCode, reason: &'static str) -> Self {
+        (self.0.code, self.0.reason) = (code, reason.into());
+        self
+    }
+
     /// Returns the status code.
     pub fn code(&self) -> StatusCode {
         self.0.code

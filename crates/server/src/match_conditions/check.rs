@@ -16,6 +16,8 @@ use super::types::{BOOL, INT, NULL, STRING, TYPE_NAMES, Type, signatures};
 
 /// The variables of conditions about writes whose fields are not known: the objects.
 pub(super) const OBJECTS: [&str; 2] = ["object", "oldObject"];
+/// What comes before the names of the variables of a policy.
+const VARIABLES: &str = "variables";
 /// The ordered types.
 const ORDERED: [&str; 8] = ["bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint"];
 /// The types that can be compared with each other.
@@ -40,7 +42,7 @@ pub(super) fn check_admission(expression: &mut IdedExpr) -> Result<(), String> {
 }
 
 fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Result<(), String> {
-    let found = Checker { scopes, is_for_others: false, is_of_token: false }.type_of(expression)?;
+    let found = Checker { scopes, ..Checker::default() }.type_of(expression)?;
     if found == BOOL { Ok(()) } else { Err(format!("must evaluate to bool, and not to {found}")) }
 }
 
@@ -50,7 +52,7 @@ fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Re
 /// A description of the error.
 pub(super) fn check_rule(expression: &mut IdedExpr, of: Type, old: Type) -> Result<Type, String> {
     let scopes = vec![("self".to_owned(), of), ("oldSelf".to_owned(), old)];
-    Checker { scopes, is_for_others: false, is_of_token: false }.type_of(expression)
+    Checker { scopes, ..Checker::default() }.type_of(expression)
 }
 
 /// Checks an expression as a selector of devices.
@@ -59,7 +61,7 @@ pub(super) fn check_rule(expression: &mut IdedExpr, of: Type, old: Type) -> Resu
 /// A description of the error.
 pub(super) fn check_selector(expression: &mut IdedExpr) -> Result<(), String> {
     let scopes = vec![("device".to_owned(), Object::device())];
-    let mut checker = Checker { scopes, is_for_others: true, is_of_token: false };
+    let mut checker = Checker { scopes, is_for_others: true, ..Checker::default() };
     match checker.type_of(expression)? {
         BOOL | Type::Dyn => Ok(()),
         found => Err(format!("must evaluate to bool or the unknown type, not {found}")),
@@ -88,16 +90,60 @@ fn check_of_token(
     is_rule: bool,
 ) -> Result<(), String> {
     let scopes = vec![(name.to_owned(), variable)];
-    let found = Checker { scopes, is_for_others: false, is_of_token: true }.type_of(expression)?;
+    let found = Checker { scopes, is_of_token: true, ..Checker::default() }.type_of(expression)?;
     if is_rule && found != BOOL {
         return Err(format!("must evaluate to bool, and not to {found}"));
     }
     Ok(())
 }
 
+/// The name of a variable of a policy in an evaluation. No name in an expression begins so.
+pub(super) fn variable_name(name: &str) -> String {
+    format!("@{VARIABLES}.{name}")
+}
+
+/// What the expressions of a policy can read.
+pub(super) struct PolicyScope {
+    scopes: Vec<(String, Type)>,
+    has_variables: bool,
+}
+
+impl PolicyScope {
+    /// The scope of match conditions.
+    pub(super) fn new(has_params: bool) -> Self {
+        let request = ("request".to_owned(), Object::admission_request());
+        let objects = OBJECTS.iter().copied().chain(has_params.then_some("params"));
+        let objects = objects.map(|name| (name.to_owned(), Type::Dyn));
+        Self { scopes: std::iter::once(request).chain(objects).collect(), has_variables: false }
+    }
+
+    /// Makes it the scope of all other expressions.
+    pub(super) fn enter_checks(&mut self) {
+        self.declare("namespaceObject".to_owned(), Object::namespace());
+        self.has_variables = true;
+    }
+
+    /// Adds a variable, by its name in evaluations.
+    pub(super) fn declare(&mut self, name: String, of: Type) {
+        self.scopes.push((name, of));
+    }
+}
+
+/// Checks an expression of a policy, and returns its type.
+///
+/// # Errors
+/// A description of the error.
+pub(super) fn check_policy(expression: &mut IdedExpr, scope: &PolicyScope) -> Result<Type, String> {
+    let (scopes, has_variables) = (scope.scopes.clone(), scope.has_variables);
+    Checker { scopes, has_variables, ..Checker::default() }.type_of(expression)
+}
+
+#[derive(Default)]
 struct Checker {
     /// The variables in scope, the innermost last.
     scopes: Vec<(String, Type)>,
+    /// Whether there are variables of a policy.
+    has_variables: bool,
     /// Whether another program evaluates the expression, which has macros that the evaluator here lacks.
     is_for_others: bool,
     /// Whether it is about a token, whose numbers are all of type double.
@@ -109,7 +155,35 @@ impl Checker {
         self.scopes.iter().rev().find(|(known, _)| known == name).map(|(_, found)| found.clone())
     }
 
+    /// Whether a name is that of the variables of a policy.
+    fn is_variables(&self, name: &str) -> bool {
+        self.has_variables && name == VARIABLES && self.variable(name).is_none()
+    }
+
+    /// Replaces the selection of a variable of a policy by its name in evaluations, and returns its type; none for any other
+    /// expression.
+    fn policy_variable(&self, expression: &mut IdedExpr) -> Option<Result<Type, String>> {
+        let Expr::Select(select) = &expression.expr else { return None };
+        let Expr::Ident(holder) = &select.operand.expr else { return None };
+        if !self.is_variables(holder) {
+            return None;
+        }
+        let name = variable_name(&select.field);
+        let Some(found) = self.variable(&name) else {
+            return Some(Err(format!("undefined field '{}'", select.field)));
+        };
+        if select.test {
+            expression.expr = Expr::Literal(LiteralValue::Boolean(true.into()));
+            return Some(Ok(BOOL));
+        }
+        expression.expr = Expr::Ident(name);
+        Some(Ok(found))
+    }
+
     fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
+        if let Some(found) = self.policy_variable(expression) {
+            return found;
+        }
         let is_type = matches!(expression.expr, Expr::Select(_))
             && qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str()));
         if is_type {
@@ -208,7 +282,7 @@ impl Checker {
         // `sets.contains(..)`: what precedes the dot is a part of the function name, unless it is a variable.
         let namespace = call.target.as_deref().and_then(qualified).filter(|name| {
             let first = name.split('.').next().unwrap_or_default();
-            self.variable(first).is_none()
+            self.variable(first).is_none() && !self.is_variables(first)
         });
         let (name, target) = match namespace {
             Some(namespace) => (format!("{namespace}.{name}"), None),

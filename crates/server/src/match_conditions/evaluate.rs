@@ -8,6 +8,7 @@ use std::thread;
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use kube_cel::cel::extractors::This;
+use kube_cel::cel::objects::{Key, OptionalValue};
 use kube_cel::cel::parser::Parser;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 use policy::review::{AccessReview, ResourceAttributes, SelectorAttributes};
@@ -31,6 +32,11 @@ const STEPS: usize = 250_000;
 const WRITE_WORK: usize = 1 << 28;
 /// The most values that the loops of an expression about a token may copy. DIVERGES: Kubernetes computes a cost instead.
 const COPIES: usize = 1 << 24;
+/// How many bytes of a request can be gone through while one byte of an expression is evaluated.
+const PART: usize = 16;
+/// The largest value of a variable that an expression has made, in bytes, and how deep it may nest.
+const KEPT_BYTES: usize = 4 << 20;
+const KEPT_DEPTH: usize = 100;
 /// The maximum size of a request.
 const REQUEST_BYTES: usize = 256 << 10;
 /// The stack size for the recursive parser.
@@ -50,13 +56,15 @@ pub(super) struct Expression {
     splits: bool,
     /// Whether it reads `object` and `oldObject`.
     reads: [bool; check::OBJECTS.len()],
+    /// The length of its text.
+    length: usize,
 }
 
 impl Expression {
-    fn new(parsed: IdedExpr, loops: u32, rounds: u32) -> Self {
+    fn new(parsed: IdedExpr, loops: u32, rounds: u32, length: usize) -> Self {
         let (longest, splits) = (longest(&parsed), splits(&parsed));
         let reads = check::OBJECTS.map(|name| reads(&parsed, name));
-        Self { parsed, loops, rounds, longest, splits, reads }
+        Self { parsed, loops, rounds, longest, splits, reads, length }
     }
 
     /// Whether it reads a variable of this name.
@@ -93,11 +101,23 @@ pub(super) fn compile(expressions: &[String]) -> Vec<Result<Expression, String>>
 /// Compiles an expression of a rule on a thread with enough stack: see [`check::check_rule`]. Returns the expression with
 /// its type.
 pub(super) fn compile_rule(text: &str, of: &Type, old: &Type) -> Result<(Expression, Type), String> {
+    typed(text, |expression| check::check_rule(expression, of.clone(), old.clone()))
+}
+
+/// Compiles an expression of a policy on a thread with enough stack. Returns the expression with its type.
+pub(super) fn compile_policy(text: &str, scope: &check::PolicyScope) -> Result<(Expression, Type), String> {
+    typed(text, |expression| check::check_policy(expression, scope))
+}
+
+fn typed(
+    text: &str,
+    check: impl FnOnce(&mut IdedExpr) -> Result<Type, String>,
+) -> Result<(Expression, Type), String> {
     let (mut expression, loops) = parse(text)?;
     let rounds = nesting(&expression, 1);
-    let found = check::check_rule(&mut expression, of.clone(), old.clone())?;
+    let found = check(&mut expression)?;
     fold(&expression)?;
-    Ok((Expression::new(expression, loops, rounds), found))
+    Ok((Expression::new(expression, loops, rounds, text.len()), found))
 }
 
 /// Runs something on a thread with enough stack for the recursive parser.
@@ -126,11 +146,8 @@ pub(super) fn compile_of_token(expressions: &[(String, TokenCheck)]) -> Vec<Resu
 pub(super) type TokenCheck = fn(&mut IdedExpr) -> Result<(), String>;
 
 fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Result<Expression, String> {
-    let (mut expression, loops) = parse(text)?;
-    let rounds = nesting(&expression, 1);
-    check(&mut expression)?;
-    fold(&expression)?;
-    Ok(Expression::new(expression, loops, rounds))
+    let compiled = typed(text, |expression| check(expression).map(|()| Type::Dyn));
+    compiled.map(|(expression, _)| expression)
 }
 
 /// Checks selectors of devices, one result for each.
@@ -345,8 +362,8 @@ fn run(expression: &IdedExpr, context: &Context<'_>) -> Result<Value, String> {
 }
 
 /// A request for which expressions are evaluated.
-pub(super) struct Request {
-    context: Context<'static>,
+pub(super) struct Request<'c> {
+    context: Context<'c>,
     /// The length of its longest list.
     longest: usize,
     /// Its size as text.
@@ -355,7 +372,7 @@ pub(super) struct Request {
     steps: usize,
 }
 
-impl Request {
+impl Request<'static> {
     /// # Errors
     /// The request is too large.
     pub(super) fn of(review: &AccessReview) -> Result<Self, String> {
@@ -397,6 +414,58 @@ impl Request {
         let Measured { longest, bytes, .. } = measured;
         Self { context, longest, bytes, steps: STEPS.min(WRITE_WORK / bytes.max(1)) }
     }
+}
+
+impl Request<'_> {
+    /// The same request, for further variables.
+    pub(super) fn within(&self) -> Request<'_> {
+        let Self { longest, bytes, steps, .. } = *self;
+        Request { context: self.context.new_inner_scope(), longest, bytes, steps }
+    }
+
+    /// Adds a variable: an object, or null.
+    pub(super) fn declare(&mut self, name: &str, members: Option<&serde_json::Map<String, Json>>) {
+        let mut measured = Measured { longest: self.longest, bytes: self.bytes, has_doubles: false };
+        let value = members.map_or(Value::Null, |members| measured.members(members));
+        self.context.add_variable_from_value(name, value);
+        (self.longest, self.bytes) = (measured.longest, measured.bytes);
+    }
+
+    /// Adds a variable with a value that an expression has made.
+    ///
+    /// # Errors
+    /// The value is too large to be kept.
+    pub(super) fn keep(&mut self, name: &str, value: Value) -> Result<(), String> {
+        let mut made = Made { longest: 0, left: KEPT_BYTES };
+        made.take(&value, KEPT_DEPTH).ok_or("its value is too large, or nested too deep")?;
+        self.context.add_variable_from_value(name, value);
+        self.longest = self.longest.max(made.longest);
+        self.bytes = self.bytes.saturating_add(KEPT_BYTES.saturating_sub(made.left));
+        Ok(())
+    }
+
+    /// How often the innermost part of an expression can run; none if the request has too many parts for that.
+    fn rounds(&self, expression: &Expression) -> Option<usize> {
+        let longest = expression.longest.max(self.longest);
+        let longest = if expression.splits { longest.max(self.bytes) } else { longest };
+        longest.checked_pow(expression.loops).filter(|steps| *steps <= self.steps.max(1))
+    }
+
+    /// About the bytes that an expression goes through, of the request and of its own; none if it cannot be evaluated.
+    pub(super) fn cost(&self, expression: &Expression) -> Option<u64> {
+        let each = self.bytes.checked_add(expression.length.checked_mul(PART)?)?;
+        u64::try_from(self.rounds(expression)?.checked_mul(each)?).ok()
+    }
+
+    /// Evaluates an expression.
+    pub(super) fn value_of(&self, expression: &Expression) -> Result<Value, String> {
+        if self.rounds(expression).is_none() {
+            return Err(
+                "actual cost limit exceeded: the request has too many parts to be gone through".to_owned()
+            );
+        }
+        run(&expression.parsed, &self.context)
+    }
 
     /// Evaluates an expression about a token. One that builds a list in a loop is allowed more steps than a condition: a step
     /// of it only adds to the list.
@@ -414,17 +483,60 @@ impl Request {
 
     /// Evaluates a condition.
     pub(super) fn evaluate(&self, expression: &Expression) -> Result<bool, String> {
-        let longest = expression.longest.max(self.longest);
-        let longest = if expression.splits { longest.max(self.bytes) } else { longest };
-        if longest.checked_pow(expression.loops).is_none_or(|steps| steps > self.steps.max(1)) {
-            return Err(
-                "actual cost limit exceeded: the request has too many parts to be gone through".to_owned()
-            );
-        }
-        match run(&expression.parsed, &self.context)? {
+        match self.value_of(expression)? {
             Value::Bool(holds) => Ok(holds),
             other => Err(format!("must evaluate to bool, and not to {}", type_name(&other))),
         }
+    }
+}
+
+/// Measures a value that an expression has made.
+struct Made {
+    /// The length of the longest list or map.
+    longest: usize,
+    /// The bytes that it may still have.
+    left: usize,
+}
+
+impl Made {
+    /// Takes a value; none if it is too large or nests too deep.
+    fn take(&mut self, value: &Value, depth: usize) -> Option<()> {
+        let depth = depth.checked_sub(1)?;
+        let own = match value {
+            Value::String(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        };
+        self.left = self.left.checked_sub(own.saturating_add(1))?;
+        match value {
+            Value::List(entries) => {
+                self.longest = self.longest.max(entries.len());
+                entries.iter().try_for_each(|entry| self.take(entry, depth))
+            }
+            Value::Map(map) => {
+                self.longest = self.longest.max(map.map.len());
+                map.map.iter().try_for_each(|(key, value)| {
+                    let own = if let Key::String(text) = key { text.len() } else { 8 };
+                    self.left = self.left.checked_sub(own)?;
+                    self.take(value, depth)
+                })
+            }
+            Value::Opaque(opaque) => {
+                let inner = opaque.downcast_ref::<OptionalValue>().and_then(OptionalValue::value);
+                inner.map_or(Some(()), |inner| self.take(inner, depth))
+            }
+            // Nothing that an expression makes.
+            Value::Function(..) => None,
+            _ => Some(()),
+        }
+    }
+}
+
+/// A value as text, if it is one. Types are no text.
+pub(super) fn text_of(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text.as_str()).filter(|text| !text.starts_with('\u{0}')),
+        _ => None,
     }
 }
 

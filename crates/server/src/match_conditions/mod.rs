@@ -1,6 +1,6 @@
 //! CEL expressions: match conditions, which select the requests a webhook is called for (AC-100 to AC-110), those of
-//! admission webhooks in `writes`, those about tokens of issuers in `claims`, and selectors of devices, which are only compiled:
-//! the scheduler evaluates them.
+//! admission webhooks in `writes`, those of policies in `policies`, those about tokens of issuers in `claims`, and selectors of
+//! devices, which are only compiled: the scheduler evaluates them.
 //!
 //! Expressions are parsed and checked when the configuration is loaded, on a thread with a large stack because
 //! expressions nest. An evaluation error is never treated as "does not match".
@@ -20,6 +20,7 @@ mod macros;
 mod objects;
 #[cfg(feature = "cel")]
 mod parts;
+pub mod policies;
 mod rules;
 #[cfg(feature = "cel")]
 mod selection;
@@ -115,7 +116,7 @@ impl Conditions {
         self.matched(&request)
     }
 
-    fn matched(&self, request: &evaluate::Request) -> Matched {
+    fn matched(&self, request: &evaluate::Request<'_>) -> Matched {
         let mut errors = Vec::new();
         for (text, condition) in &self.conditions {
             match request.evaluate(condition) {

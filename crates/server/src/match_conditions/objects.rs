@@ -7,7 +7,7 @@ pub(super) struct Object {
     pub(super) fields: &'static [(&'static str, &'static str)],
 }
 
-static OBJECTS: [Object; 11] = [
+static OBJECTS: [Object; 15] = [
     Object {
         name: "kubernetes.SubjectAccessReviewSpec",
         fields: &[
@@ -80,6 +80,32 @@ static OBJECTS: [Object; 11] = [
             ("extra", "map<string,list<string>>"),
         ],
     },
+    Object {
+        name: "kubernetes.Namespace",
+        fields: &[
+            ("metadata", "kubernetes.NamespaceMetadata"),
+            ("spec", "kubernetes.NamespaceSpec"),
+            ("status", "kubernetes.NamespaceStatus"),
+        ],
+    },
+    Object {
+        name: "kubernetes.NamespaceMetadata",
+        fields: &[
+            ("name", "string"),
+            ("generateName", "string"),
+            ("namespace", "string"),
+            ("labels", "map<string,string>"),
+            ("annotations", "map<string,string>"),
+            ("creationTimestamp", "dyn"),
+            ("deletionGracePeriodSeconds", "int"),
+            ("deletionTimestamp", "dyn"),
+            ("generation", "int"),
+            ("resourceVersion", "string"),
+            ("finalizers", "list<string>"),
+        ],
+    },
+    Object { name: "kubernetes.NamespaceSpec", fields: &[("finalizers", "list<string>")] },
+    Object { name: "kubernetes.NamespaceStatus", fields: &[("phase", "string")] },
     Object {
         name: "kubernetes.DRADevice",
         fields: &[

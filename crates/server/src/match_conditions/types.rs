@@ -53,6 +53,11 @@ impl Object {
         Type::parse("kubernetes.AdmissionRequest")
     }
 
+    /// Returns the type of the variable `namespaceObject`.
+    pub(super) fn namespace() -> Type {
+        Type::parse("kubernetes.Namespace")
+    }
+
     /// Returns the type of the variable `user`.
     pub(super) fn user() -> Type {
         Type::parse("kubernetes.UserInfo")

@@ -12,6 +12,7 @@ use kinds::resources::definitions;
 use kinds::{Kinds, Map};
 use pki::csr::Csr;
 use portcullis_apimachinery::field_error::{FieldError, FieldErrors};
+use portcullis_apimachinery::quote::quoted;
 use portcullis_store::{Expect, Store as _, StoreError, Value, Write};
 use tokio::sync::MutexGuard;
 
@@ -101,8 +102,9 @@ impl<'a> Surroundings<'a> {
         };
         let namespace = namespace.map(|entry| storage::decode(&entry.value)).transpose()?;
         let expression_faults = faults(hooks.about, (hooks.expressions)(object, old)).await?;
-        let definition_errors = match hooks.about {
+        let compile_errors = match hooks.about {
             ExpressionsAbout::Definitions => definition_errors(scope, object.clone(), old.cloned()).await?,
+            ExpressionsAbout::Policies => policy_errors(object, old).await?,
             ExpressionsAbout::Devices | ExpressionsAbout::Writes => FieldErrors::new(),
         };
         let policy::User { name, uid, groups, extra } = scope.user;
@@ -114,7 +116,7 @@ impl<'a> Surroundings<'a> {
             ranges: scope.service_ranges,
             certificates: &Pki,
             expression_faults: &expression_faults,
-            definition_errors: &definition_errors,
+            compile_errors: &compile_errors,
         };
         (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;
         Ok(match hooks.validate {
@@ -141,8 +143,8 @@ async fn faults(about: ExpressionsAbout, expressions: Vec<&str>) -> Result<BTree
     }
     let expressions = expressions.into_iter().map(str::to_owned).collect();
     let compile = match about {
-        // They are looked at together with the definition.
-        ExpressionsAbout::Definitions => return Ok(BTreeMap::new()),
+        // They are looked at together with the whole object.
+        ExpressionsAbout::Definitions | ExpressionsAbout::Policies => return Ok(BTreeMap::new()),
         ExpressionsAbout::Devices => match_conditions::selector_faults,
         ExpressionsAbout::Writes => match_conditions::admission_faults,
     };
@@ -182,6 +184,22 @@ fn is_reserved(kinds: &Kinds, definition: &Map) -> bool {
     let spec = definition.get("spec");
     let text = |path: &str| spec.and_then(|spec| spec.pointer(path)).and_then(serde_json::Value::as_str);
     text("/group").zip(text("/names/plural")).is_some_and(|(group, plural)| kinds.is_reserved(group, plural))
+}
+
+/// Everything wrong with the expressions of a policy. Those that are stored as they are were compiled before. They are compiled
+/// apart from the threads that serve requests.
+async fn policy_errors(policy: &Map, old: Option<&Map>) -> Result<FieldErrors, Status> {
+    if old.is_some_and(|old| old.get("spec") == policy.get("spec")) {
+        return Ok(FieldErrors::new());
+    }
+    let policy = policy.clone();
+    let compiled = tokio::task::spawn_blocking(move || match_conditions::policies::faults(&policy)).await;
+    let faults =
+        compiled.map_err(|error| Status::internal(format!("a policy cannot be compiled: {error}")))?;
+    let told = faults.into_iter().map(|fault| {
+        FieldError::invalid(fault.field, quoted(&fault.text), format!("compilation failed: {}", fault.why))
+    });
+    Ok(told.collect())
 }
 
 fn refused(resource: &Resource, object: &Map, refusal: Refusal) -> Status {

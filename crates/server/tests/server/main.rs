@@ -40,6 +40,7 @@ mod metrics;
 mod node_cves;
 mod nodes;
 mod objects;
+mod policies;
 mod protobuf;
 mod recorded_http;
 mod requests;

@@ -1,6 +1,9 @@
 //! Bindings, which put policies into effect.
 
+use std::collections::BTreeSet;
+
 use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::Value;
 
 use super::USUAL;
@@ -9,7 +12,8 @@ use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 use crate::resource::Resource;
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
-use crate::resources::formats::{immutable, one_of};
+use crate::resources::formats::{dns_subdomain, immutable, one_of, path_segment};
+use crate::resources::scheduling::validate_label_selector;
 use crate::resources::status;
 use crate::schema::admission_registration::{
     MUTATING_ADMISSION_POLICY_BINDING, VALIDATING_ADMISSION_POLICY_BINDING,
@@ -63,13 +67,25 @@ fn default(binding: &mut Map) {
 fn validate(binding: &Map) -> Errors {
     let spec = binding.object("spec");
     let mut errors = Errors::new();
-    errors.push_if(spec.text("policyName").is_empty(), || FieldError::required("spec.policyName", ""));
+    match spec.text("policyName") {
+        "" => errors.push(FieldError::required("spec.policyName", "")),
+        name => errors.extend(dns_subdomain("spec.policyName", name)),
+    }
     if let Some(reference) = spec.object_if_set("paramRef") {
         let field = "spec.paramRef";
-        let (has_name, has_selector) = (!reference.text("name").is_empty(), reference.has("selector"));
-        errors.push_if(has_name == has_selector, || {
-            FieldError::required(field, "one of name or selector must be specified")
-        });
+        match (reference.text("name"), reference.object_if_set("selector")) {
+            ("", None) => {
+                errors.push(FieldError::required(field, "one of name or selector must be specified"));
+            }
+            ("", Some(selector)) => {
+                errors.extend(validate_label_selector(&format!("{field}.selector"), selector, true));
+            }
+            (name, None) => errors.extend(path_segment(&format!("{field}.name"), name)),
+            (_, Some(_)) => {
+                let detail = "name and selector are mutually exclusive";
+                errors.push(FieldError::forbidden(format!("{field}.name"), detail));
+            }
+        }
         let action = reference.text("parameterNotFoundAction");
         errors.extend(one_of(
             &format!("{field}.parameterNotFoundAction"),
@@ -90,14 +106,18 @@ fn validate_validating(binding: &Map) -> Errors {
     errors.push_if(actions.is_empty(), || {
         FieldError::required(field, "at least one validation action is required")
     });
+    let mut seen = BTreeSet::new();
     for (i, action) in actions.iter().enumerate() {
-        errors.extend(one_of(&format!("{field}[{i}]"), action, values::VALIDATION_ACTIONS));
+        let field = format!("{field}[{i}]");
+        errors.extend(one_of(&field, action, values::VALIDATION_ACTIONS));
+        errors.push_if(!seen.insert(action), || FieldError::duplicate(&field, quoted(action)));
     }
     errors.push_if(actions.contains(&"Deny") && actions.contains(&"Warn"), || {
         FieldError::invalid(
             field,
             actions.join(","),
-            "must not contain both Deny and Warn (repeating the same message)",
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API response \
+             and headers serves no purpose)",
         )
     });
     errors

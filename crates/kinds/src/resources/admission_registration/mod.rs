@@ -1,7 +1,7 @@
 //! Kinds of `admissionregistration.k8s.io`: webhooks and policies of admission.
 //!
-//! DIVERGES: policies are stored and served, and nothing is done with them. Clients that manage them work, and a request that
-//! one of them would refuse is accepted. The webhooks are called by the server.
+//! DIVERGES: MutatingAdmissionPolicies are stored and served, and nothing is done with them. Clients that manage them work, and a
+//! request that one of them would change goes on as it is. The rest is applied by the server.
 
 mod bindings;
 mod policies;

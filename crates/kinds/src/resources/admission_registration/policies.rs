@@ -1,15 +1,18 @@
 //! Policies that admit requests by expressions, or change them.
 
+use std::collections::BTreeSet;
+
 use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::{Value, json};
 
 use super::USUAL;
-use super::rules::{default_matching, validate_failure, validate_matching, validate_texts};
+use super::rules::{default_matching, validate_conditions, validate_failure, validate_matching};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resource::{Resource, Subresource};
+use crate::resource::{ExpressionsAbout, OnRequest, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, integer_column, name, text_column};
-use crate::resources::formats::one_of;
+use crate::resources::formats::{one_of, qualified_name};
 use crate::resources::status;
 use crate::schema::admission_registration::{
     MUTATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_STATUS,
@@ -38,17 +41,60 @@ pub static VALIDATING_ADMISSION_POLICIES: Resource = Resource {
     schema: &VALIDATING_ADMISSION_POLICY,
     prepare_create: |policy| status::begin(policy, &VALIDATING_ADMISSION_POLICY_STATUS),
     validate_create: validate_validating,
+    on_create: COMPILED,
     prepare_update: status::keep,
     validate_update: |policy, _| validate_validating(policy),
+    on_update: COMPILED,
     prepare_status: status::keep_spec,
     columns: &[NAME, integer_column("Validations", "How many checks it makes."), PARAM_KIND, AGE],
     row: |policy, now| row(policy, "validations", now),
     ..POLICIES
 };
 
+/// The server compiles the expressions.
+const COMPILED: OnRequest = OnRequest {
+    about: ExpressionsAbout::Policies,
+    validate: Some(|policy, _, context| {
+        let mut errors = validate_validating(policy);
+        errors.extend(context.compile_errors.clone());
+        errors
+    }),
+    ..OnRequest::NOTHING
+};
+
 const POLICIES: Resource = Resource { default, ..USUAL };
 
 const PARAM_KIND: Column = text_column("ParamKind", "The kind of the objects with its parameters.");
+
+/// The most annotations of a policy for the audit log, and the longest expression of one, in bytes.
+const MAX_ANNOTATIONS: usize = 20;
+const MAX_ANNOTATION: usize = 5 << 10;
+/// The reasons of refusals.
+const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
+/// The words that are no names in expressions.
+const RESERVED: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "in",
+    "as",
+    "break",
+    "const",
+    "continue",
+    "else",
+    "for",
+    "function",
+    "if",
+    "import",
+    "let",
+    "loop",
+    "package",
+    "namespace",
+    "return",
+    "var",
+    "void",
+    "while",
+];
 
 fn default(policy: &mut Map) {
     let Some(spec) = policy.object_or_new("spec") else { return };
@@ -77,23 +123,81 @@ fn validate(spec: &Map, errors: &mut Errors) {
             validate_matching(field, constraints, errors);
         }
     }
-    for list in ["matchConditions", "variables"] {
-        validate_texts("spec", spec, list, &["name", "expression"], errors);
+    validate_conditions("spec", spec, errors);
+    for (i, variable) in spec.objects("variables").enumerate() {
+        let (field, name) = (format!("spec.variables[{i}]"), variable.text("name"));
+        let is_empty = name.trim().is_empty();
+        errors.push_if(is_empty, || FieldError::required(format!("{field}.name"), "name is not specified"));
+        errors.push_if(!is_empty && !is_identifier(name), || {
+            FieldError::invalid(format!("{field}.name"), quoted(name), "name is not a valid CEL identifier")
+        });
+        require_expression(&format!("{field}.expression"), variable.text("expression"), errors);
     }
+}
+
+fn require_expression(field: &str, text: &str, errors: &mut Errors) {
+    errors.push_if(text.trim().is_empty(), || FieldError::required(field, "expression is not specified"));
+}
+
+/// Whether a text is a name in expressions.
+fn is_identifier(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_part) && !RESERVED.contains(&name)
 }
 
 fn validate_validating(policy: &Map) -> Errors {
     let spec = policy.object("spec");
     let mut errors = Errors::new();
     validate(spec, &mut errors);
-    let is_empty = spec.list("validations").is_empty() && spec.list("auditAnnotations").is_empty();
-    errors.push_if(is_empty, || {
+    if spec.list("validations").is_empty() && spec.list("auditAnnotations").is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
-        FieldError::required("spec.validations", detail)
-    });
-    validate_texts("spec", spec, "validations", &["expression"], &mut errors);
-    validate_texts("spec", spec, "auditAnnotations", &["key", "valueExpression"], &mut errors);
+        errors.push(FieldError::required("spec.validations", detail));
+        errors.push(FieldError::required("spec.auditAnnotations", detail));
+    }
+    for (i, validation) in spec.objects("validations").enumerate() {
+        validate_validation(&format!("spec.validations[{i}]"), validation, &mut errors);
+    }
+    let annotations = spec.objects("auditAnnotations");
+    if annotations.len() > MAX_ANNOTATIONS {
+        errors.push(FieldError::too_many("spec.auditAnnotations", annotations.len(), MAX_ANNOTATIONS));
+        return errors;
+    }
+    let mut keys = BTreeSet::new();
+    for (i, annotation) in annotations.enumerate() {
+        let (field, key) = (format!("spec.auditAnnotations[{i}]"), annotation.text("key"));
+        errors.extend(qualified_name(
+            &format!("{field}.key"),
+            &format!("{}/{key}", policy.metadata().text("name")),
+        ));
+        errors.push_if(!keys.insert(key), || FieldError::duplicate(format!("{field}.key"), quoted(key)));
+        let (field, text) = (format!("{field}.valueExpression"), annotation.text("valueExpression").trim());
+        errors.push_if(text.is_empty(), || FieldError::required(&field, "valueExpression is not specified"));
+        errors.push_if(text.len() > MAX_ANNOTATION, || {
+            FieldError::required(&field, format!("must not exceed {MAX_ANNOTATION} bytes in length"))
+        });
+    }
     errors
+}
+
+fn validate_validation(field: &str, validation: &Map, errors: &mut Errors) {
+    require_expression(&format!("{field}.expression"), validation.text("expression"), errors);
+    let expression = validation.text("messageExpression");
+    errors.push_if(!expression.is_empty() && expression.trim().is_empty(), || {
+        let detail = "must be non-empty if specified";
+        FieldError::invalid(format!("{field}.messageExpression"), quoted(expression), detail)
+    });
+    let message = validation.text("message");
+    let detail = match message.trim() {
+        "" if !message.is_empty() => Some("message must be non-empty if specified"),
+        text if text.contains(['\n', '\r']) => Some("message must not contain line breaks"),
+        _ => None,
+    };
+    errors.extend(
+        detail.map(|detail| FieldError::invalid(format!("{field}.message"), quoted(message), detail)),
+    );
+    if validation.has("reason") {
+        errors.extend(one_of(&format!("{field}.reason"), validation.text("reason"), REASONS));
+    }
 }
 
 fn validate_mutating(policy: &Map) -> Errors {

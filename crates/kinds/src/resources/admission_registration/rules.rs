@@ -1,11 +1,14 @@
 //! The rules of webhooks and policies, which select requests.
 
+use std::collections::BTreeSet;
+
 use portcullis_apimachinery::field_error::FieldError;
+use portcullis_apimachinery::quote::quoted;
 use serde_json::json;
 
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
-use crate::resources::formats::one_of;
+use crate::resources::formats::{one_of, path_segment};
 use crate::resources::scheduling::validate_label_selector;
 use crate::schema::values;
 
@@ -47,11 +50,37 @@ fn validate_rule(field: &str, rule: &Map, errors: &mut Errors) {
             FieldError::invalid(&field, "[\"*\"]", detail)
         });
     }
+    let mut names = BTreeSet::new();
+    for (i, name) in rule.texts("resourceNames").enumerate() {
+        let field = format!("{field}.resourceNames[{i}]");
+        errors.extend(path_segment(&field, name));
+        errors.push_if(!names.insert(name), || FieldError::duplicate(&field, quoted(name)));
+    }
     for (i, operation) in rule.texts("operations").enumerate() {
         errors.extend(one_of(&format!("{field}.operations[{i}]"), operation, values::OPERATIONS));
     }
     if rule.has("scope") {
         errors.extend(one_of(&format!("{field}.scope"), rule.text("scope"), values::RULE_SCOPES));
+    }
+}
+
+/// The most match conditions of a webhook or a policy.
+pub(super) const MAX_CONDITIONS: usize = 64;
+
+/// Validates the number and the names of match conditions.
+pub(super) fn validate_conditions(field: &str, holder: &Map, errors: &mut Errors) {
+    validate_texts(field, holder, "matchConditions", &["name", "expression"], errors);
+    let conditions = holder.objects("matchConditions");
+    let field = format!("{field}.matchConditions");
+    errors.push_if(conditions.len() > MAX_CONDITIONS, || {
+        FieldError::too_many(&field, conditions.len(), MAX_CONDITIONS)
+    });
+    let mut seen = BTreeSet::new();
+    for (i, condition) in conditions.take(MAX_CONDITIONS).enumerate() {
+        let name = condition.text("name");
+        errors.push_if(!seen.insert(name), || {
+            FieldError::duplicate(format!("{field}[{i}].name"), quoted(name))
+        });
     }
 }
 

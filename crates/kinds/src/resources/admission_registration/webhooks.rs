@@ -7,7 +7,9 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::json;
 
 use super::USUAL;
-use super::rules::{default_matching, validate_failure, validate_matching, validate_texts};
+use super::rules::{
+    MAX_CONDITIONS, default_matching, validate_conditions, validate_failure, validate_matching,
+};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members, raise_generation};
 use crate::resource::{ExpressionsAbout, OnRequest, Resource};
@@ -84,8 +86,6 @@ fn expressions(configuration: &Map) -> impl Iterator<Item = &str> {
     conditions.map(|condition| condition.text("expression"))
 }
 
-/// The most match conditions of a webhook.
-const MAX_CONDITIONS: usize = 64;
 /// The port of a webhook's service.
 const PORT: i64 = 443;
 /// The time that a webhook has to answer, in seconds, and the most that it can have.
@@ -161,26 +161,19 @@ fn validate_webhook(field: &str, webhook: &Map, faults: &Faults, errors: &mut Er
     }
     validate_failure(field, webhook, errors);
     validate_matching(field, webhook, errors);
-    validate_conditions(field, webhook, faults, errors);
+    validate_conditions(field, webhook, errors);
+    validate_expressions(field, webhook, faults, errors);
     validate_client(&format!("{field}.clientConfig"), webhook.object("clientConfig"), errors);
 }
 
-fn validate_conditions(field: &str, webhook: &Map, faults: &Faults, errors: &mut Errors) {
-    validate_texts(field, webhook, "matchConditions", &["name", "expression"], errors);
-    let conditions = webhook.objects("matchConditions");
-    let field = format!("{field}.matchConditions");
-    errors.push_if(conditions.len() > MAX_CONDITIONS, || {
-        FieldError::too_many(&field, conditions.len(), MAX_CONDITIONS)
-    });
-    let mut seen = BTreeSet::new();
-    for (i, condition) in conditions.take(MAX_CONDITIONS).enumerate() {
-        let (name, expression) = (condition.text("name"), condition.text("expression"));
-        errors.push_if(!seen.insert(name), || {
-            FieldError::duplicate(format!("{field}[{i}].name"), quoted(name))
-        });
+/// Tells what is wrong with the expressions of match conditions.
+fn validate_expressions(field: &str, webhook: &Map, faults: &Faults, errors: &mut Errors) {
+    for (i, condition) in webhook.objects("matchConditions").take(MAX_CONDITIONS).enumerate() {
+        let expression = condition.text("expression");
         errors.extend(faults.get(expression).map(|fault| {
             let detail = format!("compilation failed: {fault}");
-            FieldError::invalid(format!("{field}[{i}].expression"), quoted(expression), detail)
+            let field = format!("{field}.matchConditions[{i}].expression");
+            FieldError::invalid(field, quoted(expression), detail)
         }));
     }
 }

@@ -32,7 +32,7 @@ pub use validation::{Approval, fault, validate, validate_with};
 /// are compiled.
 const CHECKED: OnRequest = OnRequest {
     about: ExpressionsAbout::Definitions,
-    validate: Some(|_, _, context| context.definition_errors.clone()),
+    validate: Some(|_, _, context| context.compile_errors.clone()),
     ..OnRequest::NOTHING
 };
 

@@ -10,13 +10,10 @@
 //! the audit log are dropped.
 
 mod call;
-mod configured;
 mod hook;
 mod metrics;
 mod phase;
-mod question;
 mod verdict;
-mod versions;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -29,20 +26,22 @@ use kinds::resource::Resource;
 use kinds::resources::admission_registration::{
     MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS,
 };
-use kinds::resources::core::namespaces::NAMESPACES;
 use policy::restriction::Operation;
 use policy::restriction::reply::{AdmissionReply, AskedReview, ReplyError};
-use tokio::sync::OnceCell;
 
-use self::configured::Configured;
-use self::hook::{Hook, is_selected, operation};
+use self::call::Body;
+use self::hook::Hook;
 pub(crate) use self::metrics::AdmissionWebhookMetrics;
 use self::metrics::Ended;
 use self::phase::Phase;
-use self::question::{Facts, Question, are_alike, body};
 use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
+use super::configured::Configured;
+use super::matching::Found;
 use super::plugin::Plugin;
+use super::question::{Facts, Question, are_alike};
 use super::remarks::Remarks;
+use super::rules::operation;
+use super::versions;
 use crate::http::status::Status;
 use crate::http::turn::{self, TooManyOutside};
 use crate::match_conditions::Matched;
@@ -59,16 +58,16 @@ pub(super) static VALIDATING: Plugin = Plugin { name: "ValidatingAdmissionWebhoo
 
 /// The webhooks of a server.
 pub(crate) struct Webhooks {
-    mutating: Configured,
-    validating: Configured,
+    mutating: Configured<Hook>,
+    validating: Configured<Hook>,
     metrics: AdmissionWebhookMetrics,
 }
 
 impl Webhooks {
     pub(crate) fn new(metrics: AdmissionWebhookMetrics) -> Self {
         Self {
-            mutating: Configured::new(&MUTATING_WEBHOOK_CONFIGURATIONS),
-            validating: Configured::new(&VALIDATING_WEBHOOK_CONFIGURATIONS),
+            mutating: Configured::new(&MUTATING_WEBHOOK_CONFIGURATIONS, hook::read),
+            validating: Configured::new(&VALIDATING_WEBHOOK_CONFIGURATIONS, hook::read),
             metrics,
         }
     }
@@ -161,7 +160,7 @@ impl<'a> Calls<'a> {
         if is_exempt(attributes.resource) {
             return Ok(round);
         }
-        let hooks = self.webhooks.mutating.hooks(attributes.backend).await?;
+        let hooks = self.webhooks.mutating.all(attributes.backend).await?;
         if hooks.is_empty() {
             return Ok(round);
         }
@@ -198,7 +197,7 @@ impl<'a> Calls<'a> {
         if is_exempt(attributes.resource) {
             return Ok(());
         }
-        let hooks = self.webhooks.validating.hooks(attributes.backend).await?;
+        let hooks = self.webhooks.validating.all(attributes.backend).await?;
         if hooks.is_empty() {
             return Ok(());
         }
@@ -318,20 +317,6 @@ fn invocation<'r>(
     }
 }
 
-/// What is looked up once for all webhooks that may be asked about a write.
-struct Found {
-    versions: Vec<&'static Resource>,
-    /// The namespace of the write, if a webhook selects by it.
-    namespace: OnceCell<Option<Map>>,
-}
-
-impl Found {
-    fn of(attributes: &AdmissionAttributes<'_>) -> Self {
-        let versions = versions::of(attributes.kinds, attributes.served);
-        Self { versions, namespace: OnceCell::new() }
-    }
-}
-
 /// What a webhook is asked about a write; nothing if it is not asked.
 ///
 /// # Errors
@@ -342,14 +327,7 @@ async fn matched<'r>(
     facts: Facts<'r, '_>,
     found: &Found,
 ) -> Result<Option<Question<'r>>, Status> {
-    let Some(version) = hook.version_for(facts.request(), &found.versions) else { return Ok(None) };
-    if !is_in_namespace(hook, attributes, facts.namespace(), found).await? {
-        return Ok(None);
-    }
-    let question = facts.question(version);
-    if !is_selected(&hook.objects, question.object()) && !is_selected(&hook.objects, question.old()) {
-        return Ok(None);
-    }
+    let Some(question) = hook.matching.matched(attributes, facts, found).await? else { return Ok(None) };
     let matched = match &hook.conditions {
         Ok(conditions) if conditions.is_empty() => Matched::Yes,
         Ok(conditions) => conditions.evaluate(&question.write()),
@@ -369,28 +347,11 @@ async fn matched<'r>(
     }
 }
 
-/// Whether the namespace of a write is selected. Objects outside of namespaces always are.
-///
-/// # Errors
-/// 404 if the namespace is not there.
-async fn is_in_namespace(
-    hook: &Hook,
-    attributes: &AdmissionAttributes<'_>,
-    namespace: &str,
-    found: &Found,
-) -> Result<bool, Status> {
-    if hook.namespaces.is_empty() || namespace.is_empty() {
-        return Ok(true);
-    }
-    // The new labels of a namespace count, which is not there yet or has others.
-    let is_main = attributes.resource.is_namespace && attributes.subresource.is_empty();
-    if let Some(object) = attributes.object.as_deref().or(attributes.old).filter(|_| is_main) {
-        return Ok(is_selected(&hook.namespaces, Some(object)));
-    }
-    match found.namespace.get_or_try_init(|| attributes.stored(&NAMESPACES, "", namespace)).await? {
-        Some(found) => Ok(is_selected(&hook.namespaces, Some(found))),
-        None => Err(Status::no_object("", NAMESPACES.plural, namespace)),
-    }
+/// The review with this uid.
+fn body(api_version: &str, uid: &str, rest: &Bytes) -> Body {
+    let head =
+        format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","#);
+    Body { head: head.into(), rest: rest.clone() }
 }
 
 /// Calls a webhook and reads its answer.

@@ -36,7 +36,7 @@ pub struct Expression {
 /// The variables of an expression: the claims of a token, or its user.
 pub struct Subject {
     #[cfg(feature = "cel")]
-    request: evaluate::Request,
+    request: evaluate::Request<'static>,
 }
 
 #[cfg(feature = "cel")]

@@ -1,4 +1,5 @@
-//! The versions of a kind: in which of them a webhook can be asked, and the conversion of objects between them.
+//! The versions of a kind: in which of them a webhook can be asked, or a policy be applied, and the conversion of objects
+//! between them.
 
 use kinds::resource::Resource;
 use kinds::{Kinds, Map};

@@ -1,4 +1,4 @@
-//! The AdmissionReview that a webhook is asked with, and the same request for its match conditions.
+//! A write as it is told to webhooks, in an AdmissionReview, and to expressions.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,7 @@ use policy::User;
 use policy::restriction::Operation;
 use serde_json::{Value, json};
 
-use super::call::Body;
-use super::hook::{Request, operation};
+use super::rules::{Request, operation};
 use super::versions;
 use crate::http::status::Status;
 use crate::match_conditions::Write;
@@ -18,7 +17,7 @@ use crate::registry::admission::{AdmissionAttributes, Options};
 use crate::registry::deletion::grace_period;
 use crate::registry::meta;
 
-/// A write as it is told to webhooks, in one version of its kind.
+/// A write as it is told to webhooks and expressions, in one version of its kind.
 pub(super) struct Question<'a> {
     /// The version.
     pub(super) version: &'static Resource,
@@ -51,9 +50,12 @@ impl<'r, 'a> Facts<'r, 'a> {
     /// The request, as rules look at it.
     pub(super) fn request(&self) -> Request<'r> {
         let attributes = self.attributes;
-        let (operation, subresource, namespace) =
-            (attributes.operation, attributes.subresource, attributes.namespace);
-        Request { operation, subresource, is_namespaced: !namespace.is_empty() }
+        Request {
+            operation: attributes.operation,
+            subresource: attributes.subresource,
+            name: self.name(),
+            is_namespaced: !attributes.namespace.is_empty(),
+        }
     }
 
     /// Whether a patch of the object can be taken back.
@@ -183,7 +185,7 @@ fn user_info(user: &User) -> Value {
 }
 
 impl Question<'_> {
-    /// The write, for match conditions.
+    /// The write, for expressions.
     pub(super) fn write(&self) -> Write<'_> {
         Write { request: &self.request, object: self.object.as_deref(), old: self.old.as_deref() }
     }
@@ -220,13 +222,6 @@ impl Question<'_> {
         // The request begins with a brace, and follows the uid.
         Ok(Bytes::from(text).slice(1..))
     }
-}
-
-/// The review with this uid.
-pub(super) fn body(api_version: &str, uid: &str, rest: &Bytes) -> Body {
-    let head =
-        format!(r#"{{"kind":"AdmissionReview","apiVersion":"{api_version}","request":{{"uid":"{uid}","#);
-    Body { head: head.into(), rest: rest.clone() }
 }
 
 /// Whether two reviews differ at most in the revisions of their objects.

@@ -1,0 +1,256 @@
+//! ValidatingAdmissionPolicy: refuses writes, warns of them, or notes them in the audit log, as the expressions of
+//! ValidatingAdmissionPolicies and their bindings say.
+//!
+//! Policies are applied when everything but the validating webhooks is done. Writes of policies and of bindings are never
+//! looked at, so that a policy that refuses everything can be removed; those of configurations of webhooks are. Reviews store
+//! nothing, and are not looked at either.
+//!
+//! DIVERGES: what the server's own controllers write is not looked at.
+
+mod authorize;
+mod decision;
+mod params;
+mod policy;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use kinds::Map;
+use kinds::resource::Resource;
+use kinds::resources::admission_registration::{
+    MUTATING_ADMISSION_POLICIES, MUTATING_ADMISSION_POLICY_BINDINGS, VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+};
+use tokio::task::spawn_blocking;
+
+pub(super) use self::authorize::check_params;
+use self::decision::Decisions;
+use self::params::Params;
+use self::policy::{Binding, Policy};
+use super::configured::Configured;
+use super::matching::Found;
+use super::plugin::Plugin;
+use super::question::{Facts, Question};
+use super::remarks::Remarks;
+use crate::http::account::Account;
+use crate::http::fair_queue::{FairQueue, Size};
+use crate::http::status::Status;
+use crate::match_conditions::policies::{Budget, Inputs, Judgement};
+use crate::registry::admission::AdmissionAttributes;
+
+/// The plugin. It has functions of its own.
+pub(super) static PLUGIN: Plugin = Plugin { name: "ValidatingAdmissionPolicy", ..Plugin::NONE };
+
+/// Whether objects of this kind say which writes are refused or changed.
+fn is_policy(resource: &Resource) -> bool {
+    [
+        &MUTATING_ADMISSION_POLICIES,
+        &MUTATING_ADMISSION_POLICY_BINDINGS,
+        &VALIDATING_ADMISSION_POLICIES,
+        &VALIDATING_ADMISSION_POLICY_BINDINGS,
+    ]
+    .iter()
+    .any(|kind| kind.group == resource.group && kind.plural == resource.plural)
+}
+
+/// The policies of a server.
+pub(crate) struct Policies {
+    policies: Configured<Policy>,
+    bindings: Configured<Binding>,
+    /// Where expressions are evaluated: on half of the processors, which callers take in turn.
+    seats: Arc<FairQueue>,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
+        // What waits is bounded by the places of writes.
+        let size = Size { seats, seats_of_account: seats, waiting_of_account: usize::MAX };
+        Self {
+            seats: FairQueue::new(size),
+            policies: Configured::new(&VALIDATING_ADMISSION_POLICIES, policy::read_policy),
+            bindings: Configured::new(&VALIDATING_ADMISSION_POLICY_BINDINGS, policy::read_binding),
+        }
+    }
+}
+
+/// A policy and a binding that are about a write.
+struct Bound {
+    policy: Arc<Policy>,
+    binding: Arc<Binding>,
+    /// What it is evaluated with, or why it cannot be.
+    with: Result<With, String>,
+}
+
+/// What a policy is evaluated with.
+struct With {
+    /// The place of the inputs.
+    inputs: usize,
+    /// The parameters, each in turn. None for null.
+    params: Option<Params>,
+}
+
+/// The inputs of a write, by the version of the kind in which it is shown.
+#[derive(Default)]
+struct AllInputs {
+    versions: Vec<&'static Resource>,
+    inputs: Vec<Inputs>,
+}
+
+impl AllInputs {
+    fn of(&mut self, question: &Question<'_>, namespace: Option<&Map>) -> usize {
+        let known = self.versions.iter().position(|version| *version == question.version);
+        known.unwrap_or_else(|| {
+            self.versions.push(question.version);
+            self.inputs.push(Inputs::of(&question.write(), namespace));
+            self.inputs.len().saturating_sub(1)
+        })
+    }
+}
+
+impl Policies {
+    /// Applies all policies to a write.
+    ///
+    /// # Errors
+    /// The first refusal, in the order of the policies and of their bindings.
+    pub(super) async fn validate(
+        &self,
+        attributes: &AdmissionAttributes<'_>,
+        remarks: &Remarks,
+    ) -> Result<(), Status> {
+        if is_policy(attributes.resource) {
+            return Ok(());
+        }
+        let bindings = self.bindings.all(attributes.backend).await?;
+        if bindings.is_empty() {
+            return Ok(());
+        }
+        let policies = self.policies.all(attributes.backend).await?;
+        let mut by_policy = HashMap::<&str, Vec<&Arc<Binding>>>::new();
+        for binding in &bindings {
+            by_policy.entry(&binding.policy).or_default().push(binding);
+        }
+        let (facts, found) = (Facts::of(attributes), Found::of(attributes));
+        let (mut bound, mut inputs) = (Vec::new(), AllInputs::default());
+        for policy in &policies {
+            let Some(bindings) = by_policy.get(&*policy.name) else { continue };
+            let Some(question) = policy.matching.matched(attributes, facts, &found).await? else { continue };
+            for binding in bindings {
+                if let Some(matching) = &binding.matching
+                    && matching.matched(attributes, facts, &found).await?.is_none()
+                {
+                    continue;
+                }
+                let with = match params(policy, binding, attributes, facts.namespace()).await? {
+                    Ok(params) => {
+                        // A namespace is in none.
+                        let namespace = match facts.namespace() {
+                            name if name.is_empty() || attributes.resource.is_namespace => None,
+                            name => Some(found.namespace(attributes, name).await?),
+                        };
+                        Ok(With { inputs: inputs.of(&question, namespace), params })
+                    }
+                    Err(why) => Err(why),
+                };
+                bound.push(Bound { policy: Arc::clone(policy), binding: Arc::clone(binding), with });
+            }
+        }
+        if bound.is_empty() {
+            return Ok(());
+        }
+        let bound = self.judged(bound, inputs.inputs, attributes).await?;
+        decide(bound, attributes, remarks)
+    }
+}
+
+impl Policies {
+    /// Evaluates the policies apart from the threads that serve requests. The seat is kept until that is done, also when nobody
+    /// waits for it any more.
+    async fn judged(
+        &self,
+        bound: Vec<Bound>,
+        inputs: Vec<Inputs>,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Vec<(Bound, Judged)>, Status> {
+        let seat = self.seats.enter(Account::of_user(attributes.user)).await;
+        let seat = seat.map_err(|_| Status::too_many_requests("too many writes wait for policies"))?;
+        let judging = spawn_blocking(move || {
+            let judge = |bound: Bound| {
+                let judged = judge(&bound, &inputs);
+                (bound, judged)
+            };
+            let judged = bound.into_iter().map(judge).collect();
+            drop(seat);
+            judged
+        });
+        judging.await.map_err(Status::internal)
+    }
+}
+
+/// The parameters of a policy for a write; none for a policy or a binding without.
+///
+/// # Errors
+/// The outer error is that of the store. The inner one says why they cannot be found.
+async fn params(
+    policy: &Policy,
+    binding: &Binding,
+    attributes: &AdmissionAttributes<'_>,
+    namespace: &str,
+) -> Result<Result<Option<Params>, String>, Status> {
+    let (Some(kind), Some(reference)) = (&policy.texts.param_kind, &binding.params) else {
+        return Ok(Ok(None));
+    };
+    Ok(Params::of(kind, reference, attributes, namespace).await?.map(Some))
+}
+
+/// Decides.
+fn decide(
+    bound: Vec<(Bound, Judged)>,
+    attributes: &AdmissionAttributes<'_>,
+    remarks: &Remarks,
+) -> Result<(), Status> {
+    let mut decisions = Decisions::default();
+    let mut rest = bound.into_iter().peekable();
+    while let Some((Bound { policy, binding, .. }, judged)) = rest.next() {
+        let (policy, binding) = (&policy, &binding);
+        match judged {
+            Judged::Misconfigured(why) => decisions.misconfigured(policy, binding, &why),
+            Judged::Uncompiled(why) => decisions.uncompiled(policy, binding, &why),
+            Judged::Judged(all) => {
+                all.into_iter().for_each(|judgement| decisions.judged(policy, binding, judgement));
+            }
+        }
+        if rest.peek().is_none_or(|(next, _)| !Arc::ptr_eq(&next.policy, policy)) {
+            decisions.finish(policy, remarks);
+        }
+    }
+    decisions.outcome(attributes, remarks)
+}
+
+/// What a policy says, for each of its parameters.
+enum Judged {
+    Misconfigured(String),
+    Uncompiled(String),
+    Judged(Vec<Judgement>),
+}
+
+fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
+    let With { inputs: place, params } = match &bound.with {
+        Ok(with) => with,
+        Err(why) => return Judged::Misconfigured(why.clone()),
+    };
+    let program = match &bound.policy.program {
+        Ok(program) => program,
+        Err(why) => return Judged::Uncompiled(why.clone()),
+    };
+    let Some(inputs) = inputs.get(*place) else {
+        return Judged::Misconfigured("the write cannot be shown".to_owned());
+    };
+    let mut budget = Budget::default();
+    let judged = match params {
+        None => Ok(vec![program.judge(inputs, None, &mut budget)]),
+        Some(params) => params.each(|params| program.judge(inputs, Some(params), &mut budget)),
+    };
+    judged.map_or_else(Judged::Misconfigured, Judged::Judged)
+}
