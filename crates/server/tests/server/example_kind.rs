@@ -24,6 +24,7 @@ const fn field(name: &'static str, number: u32, shape: Shape, presence: Presence
         ownership: Ownership::Usual,
         default: None,
         values: &[],
+        need: portcullis_kinds::schema::Need::Usual,
     }
 }
 
