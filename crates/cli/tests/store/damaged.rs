@@ -98,6 +98,53 @@ fn nothing_is_written_of_an_export_in_which_anything_is_wrong() {
     assert_eq!(etcd.keys("/"), Vec::<String>::new());
 }
 
+/// Nobody could read such objects after the import.
+#[test]
+fn custom_objects_are_imported_with_a_definition_that_can_be_served_and_not_without() {
+    let object = |version: &str| {
+        json!({"apiVersion": format!("stable.example.com/{version}"), "kind": "CronTab",
+            "metadata": {"name": "a", "namespace": "default"}, "spec": {"size": 1}})
+    };
+    let definition = |strategy: Value| {
+        let version = json!({"name": "v1", "served": true, "storage": true,
+            "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "crontabs.stable.example.com"},
+            "spec": {"group": "stable.example.com", "scope": "Namespaced", "conversion": strategy,
+                "names": {"plural": "crontabs", "kind": "CronTab"}, "versions": [version]}})
+    };
+    let webhook = json!({"strategy": "Webhook",
+        "webhook": {"clientConfig": {"url": "https://example.com"}, "conversionReviewVersions": ["v1"]}});
+    let none = json!({"strategy": "None"});
+    for (definition, version, problem) in [
+        (None, "v1", Some("no definition describes")),
+        (Some(definition(webhook)), "v1", Some("this server would refuse")),
+        (Some(definition(none.clone())), "v2", Some("stable.example.com/v2")),
+        (Some(definition(none)), "v1", None),
+    ] {
+        let (etcd, scratch) = (Etcd::start(), Scratch::new());
+        let mut objects = vec![("stable.example.com/crontabs", object(version))];
+        objects.extend(definition.map(|it| ("apiextensions.k8s.io/customresourcedefinitions", it)));
+        let from = write_export(&scratch, "saved", objects);
+        let data = scratch.path().join("data");
+        for target in [["--etcd-servers", &etcd.endpoint()], ["--data-dir", text(&data)]] {
+            let done = store(&[&["import", "--from", text(&from)], &target[..]].concat());
+            match problem {
+                Some(problem) => done.refused(&[problem]),
+                None => {
+                    assert_eq!(done.code, 0, "{done:#?}");
+                    let check = store(&[&["check"], &target[..]].concat());
+                    assert!(check.stdout.contains("2 objects, 0 stale, 0 cannot be read"), "{check:#?}");
+                }
+            }
+        }
+        if problem.is_none() {
+            let kept = kept(&etcd, "/registry/stable.example.com/crontabs/default/a");
+            assert!(kept.is_object());
+        }
+    }
+}
+
 #[test]
 fn values_that_cannot_be_read_are_named_and_stay_as_they_are() {
     let (etcd, scratch) = (Etcd::start(), Scratch::new());

@@ -90,8 +90,8 @@ async fn take_in(backend: &Backend, kinds: &Kinds, changes: BTreeMap<Box<str>, O
     }
     let table = kinds.clone();
     let names: Vec<Box<str>> = changes.keys().cloned().collect();
-    let known = |name: &Box<str>| kinds.custom().definition(name);
-    let new: Vec<&Box<str>> = names.iter().filter(|name| known(name).is_none()).collect();
+    let known = |name: &str| kinds.custom().definition(name);
+    let new: Vec<&str> = names.iter().map(AsRef::as_ref).filter(|name| known(name).is_none()).collect();
     let work = move || {
         let read = changes.into_iter().map(|(name, entry)| {
             let definition = entry.and_then(|entry| {

@@ -94,8 +94,8 @@ impl Content {
     pub(super) fn item(&self, prefix: &str, sealed: &Sealed) -> Item {
         let etcd_key = sealed.etcd_key();
         // The addresses of servers end by themselves, and are no content.
-        let is_content = |key: &&Box<str>| !server_addresses::is_address(key) && self.layout.is_served(key);
-        let Some(key) = sealed.key.as_ref().filter(is_content) else {
+        let is_content = |key: &str| !server_addresses::is_address(key) && self.layout.is_served(key);
+        let Some(key) = sealed.key.as_ref().filter(|key| is_content(key)) else {
             let path = etcd_key.strip_prefix(prefix).unwrap_or(&etcd_key).trim_start_matches('/');
             return Item::Foreign(foreign(path));
         };
