@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use portcullis_kinds::protobuf::ProtobufError;
 use portcullis_kinds::schema::{
-    Field, Merge, Need, Ownership, Presence, Shape, Type, coordination, core, meta,
+    Field, Merge, Ownership, Presence, Required, Shape, Type, coordination, core, meta,
 };
 use portcullis_kinds::{Map, decode, protobuf, schema};
 use portcullis_testkit::recorded;
@@ -102,11 +102,11 @@ fn field(name: &'static str, number: u32, shape: Shape) -> Field {
         within: &[],
         shape,
         presence: Presence::Always,
+        required: Required::Usual,
         merge: Merge::Default,
         ownership: Ownership::Usual,
         default: None,
         values: &[],
-        need: Need::Usual,
     }
 }
 

@@ -113,6 +113,6 @@ kind: SubjectAccessReview
 spec: {user: jane, resourceAttributes: {verb: get, resource: pods}}
 ";
     assert_eq!(served.ok_with("create -f - -o jsonpath={.status.allowed}", review), "false");
-    let review = "{apiVersion: authentication.k8s.io/v1, kind: TokenReview, spec: {token: nobody}}";
+    let review = "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nspec: {token: nobody}\n";
     assert_eq!(served.ok_with("create -f - -o jsonpath={.kind}", review), "TokenReview");
 }

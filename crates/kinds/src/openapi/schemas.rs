@@ -9,7 +9,7 @@ use crate::Map;
 use crate::apply::Typed;
 use crate::apply::schema::{Schema as _, Structure};
 use crate::resource::Resource;
-use crate::schema::{self, Field, Merge, Need, Ownership, Presence, REST, Shape, Type, meta};
+use crate::schema::{self, Field, Merge, Ownership, Presence, REST, Required, Shape, Type, meta};
 
 /// The schema of quantities.
 pub(super) const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
@@ -261,10 +261,10 @@ fn is_required(field: &Field) -> bool {
             | Shape::Map(_)
             | Shape::Text
     );
-    match field.need {
-        Need::Usual => field.presence == Presence::Always && is_plain,
-        Need::Optional => false,
-        Need::Required => true,
+    match field.required {
+        Required::Usual => field.presence == Presence::Always && is_plain,
+        Required::No => false,
+        Required::Yes => true,
     }
 }
 

@@ -69,7 +69,7 @@ types! {
     }
     JobCondition JOB_CONDITION {
         always("type", 1, Text),
-        always("status", 2, Text).optional(),
+        always("status", 2, Text),
         always("lastProbeTime", 3, Time),
         always("lastTransitionTime", 4, Time),
         unless_zero("reason", 5, Text),
@@ -94,7 +94,7 @@ types! {
     }
     PodFailurePolicyOnPodConditionsPattern POD_FAILURE_POLICY_ON_POD_CONDITIONS_PATTERN {
         always("type", 1, Text),
-        always("status", 2, Text),
+        always("status", 2, Text).optional(),
     }
     SuccessPolicy SUCCESS_POLICY {
         always("rules", 1, List(&Object(&SUCCESS_POLICY_RULE))),

@@ -73,7 +73,7 @@ pub struct Field {
     /// When the field is printed.
     pub presence: Presence,
     /// Whether objects must have the field, as documents of the API state it.
-    pub need: Need,
+    pub required: Required,
     /// How a strategic merge patch treats the field.
     pub merge: Merge,
     /// The ownership of the parts of its value.
@@ -131,13 +131,13 @@ pub enum Presence {
 
 /// Whether objects must have a field. Validation decides by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum Required {
     /// If it is plain and always printed.
     Usual,
     /// They need not, although it is always printed.
-    Optional,
+    No,
     /// They must.
-    Required,
+    Yes,
 }
 
 /// How a strategic merge patch treats a field (AP-63).

@@ -1,6 +1,6 @@
 //! The notation of the schemas: one field per line.
 
-use super::{Field, Merge, Need, Ownership, Presence, Shape};
+use super::{Field, Merge, Ownership, Presence, Required, Shape};
 
 /// Defines the types of a package, each with the name of its static. One that is marked `object` begins with the three
 /// fields that all objects have; one that is marked `atomic` has one owner.
@@ -45,7 +45,7 @@ pub(super) const fn always(name: &'static str, number: u32, shape: Shape) -> Fie
         within: &[],
         shape,
         presence: Presence::Always,
-        need: Need::Usual,
+        required: Required::Usual,
         merge: Merge::Default,
         ownership: Ownership::Usual,
         default: None,
@@ -84,12 +84,12 @@ impl Field {
 
     /// Objects must have the field.
     pub(super) const fn required(self) -> Self {
-        Self { need: Need::Required, ..self }
+        Self { required: Required::Yes, ..self }
     }
 
     /// Objects need not have the field, although it is always printed.
     pub(super) const fn optional(self) -> Self {
-        Self { need: Need::Optional, ..self }
+        Self { required: Required::No, ..self }
     }
 
     /// Entries with the same value of `key` are merged.
