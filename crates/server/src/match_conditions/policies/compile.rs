@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use kube_cel::cel::common::ast::{Expr, IdedExpr};
 
-use super::{Fault, Texts};
+use super::texts::{Fault, Texts};
 use crate::match_conditions::Conditions;
 use crate::match_conditions::check::{PolicyScope, variable_name};
 use crate::match_conditions::evaluate::{Expression, compile_policy, on_large_stack};

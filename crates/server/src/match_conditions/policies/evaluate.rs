@@ -4,7 +4,7 @@ use kube_cel::cel::Value;
 use serde_json::{Map, Value as Json};
 
 use super::compile::{Compiled, Part};
-use super::{Budget, Checked, Judgement};
+use super::judgement::{Budget, Checked, Judgement};
 use crate::match_conditions::Matched;
 use crate::match_conditions::check::variable_name;
 use crate::match_conditions::evaluate::{Expression, Request, text_of};

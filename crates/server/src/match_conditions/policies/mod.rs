@@ -11,88 +11,16 @@
 mod compile;
 #[cfg(feature = "cel")]
 mod evaluate;
+mod judgement;
+mod texts;
 
 #[cfg(feature = "cel")]
 use compile::Compiled;
-use policy::objects::decode::List;
-use serde::Deserialize;
+pub use judgement::{Budget, Checked, Judgement};
 use serde_json::{Map, Value};
+pub use texts::{AuditAnnotation, Fault, ParamKind, Texts, Validation};
 
 use super::Write;
-
-/// What the expressions of a policy may go through for one binding: about the bytes of what they read. DIVERGES: Kubernetes
-/// computes a cost instead, when a policy is written and while it is evaluated.
-const BUDGET: u64 = 1 << 28;
-
-/// The expressions of the `spec` of a policy, and what goes with them.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Texts {
-    /// The kind of the objects with its parameters.
-    pub param_kind: Option<ParamKind>,
-    match_conditions: List<Condition>,
-    variables: List<Variable>,
-    /// What must be true.
-    pub validations: List<Validation>,
-    /// What goes into the audit log.
-    pub audit_annotations: List<AuditAnnotation>,
-}
-
-/// The kind of the objects with the parameters of a policy.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct ParamKind {
-    /// Group and version.
-    pub api_version: String,
-    /// The kind.
-    pub kind: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    expression: String,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Variable {
-    name: String,
-    expression: String,
-}
-
-/// A validation of a policy.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct Validation {
-    /// What must be true.
-    pub expression: String,
-    /// What is said if it is not.
-    pub message: String,
-    message_expression: String,
-    /// The reason of the refusal; empty for the usual one.
-    pub reason: String,
-}
-
-/// An annotation for the audit log.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct AuditAnnotation {
-    /// Its name, without that of the policy.
-    pub key: String,
-    value_expression: String,
-}
-
-/// Why a policy cannot be compiled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// The field with the expression.
-    pub field: String,
-    /// The expression.
-    pub text: String,
-    /// What is wrong with it.
-    pub why: String,
-}
 
 /// The compiled expressions of a policy.
 #[derive(Debug)]
@@ -107,38 +35,6 @@ pub struct Inputs {
     request: super::evaluate::Request<'static>,
 }
 
-/// What the expressions of a policy may still go through.
-#[derive(Debug)]
-pub struct Budget(Option<u64>);
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self(Some(BUDGET))
-    }
-}
-
-/// What a policy says about a write.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Judgement {
-    /// A match condition is false: it says nothing.
-    Unmatched,
-    /// The match conditions failed.
-    Failed(String),
-    /// What becomes of each validation and each annotation.
-    Judged(Vec<Checked>, Vec<Result<Option<String>, String>>),
-}
-
-/// What becomes of a validation.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Checked {
-    /// It is true.
-    Holds,
-    /// It is false. The message, if an expression makes it.
-    Fails(Option<String>),
-    /// It failed.
-    Failed(String),
-}
-
 /// What is wrong with the expressions of a policy. Takes time.
 pub fn faults(policy: &Map<String, Value>) -> Vec<Fault> {
     let empty = Map::new();
@@ -146,16 +42,6 @@ pub fn faults(policy: &Map<String, Value>) -> Vec<Fault> {
     match Texts::of(spec) {
         Ok(texts) => Program::compile(&texts).err().unwrap_or_default(),
         Err(why) => vec![Fault { field: "spec".to_owned(), text: String::new(), why }],
-    }
-}
-
-impl Texts {
-    /// Reads the `spec` of a policy.
-    ///
-    /// # Errors
-    /// It is none.
-    pub fn of(spec: &Map<String, Value>) -> Result<Self, String> {
-        policy::objects::strict::from_map(spec).map_err(|error| error.to_string())
     }
 }
 
