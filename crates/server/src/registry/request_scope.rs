@@ -206,6 +206,8 @@ impl RequestScope<'_> {
     }
 
     /// The refusal of a write that conflicts about a key, if that is the definition of its kind.
+    ///
+    /// DIVERGES: kube-apiserver stores what the definition allowed when the request came.
     pub(crate) fn outdated(&self, key: &str) -> Option<Status> {
         let (definition, _) = self.definition?;
         let resource = self.target.resource;

@@ -62,7 +62,9 @@ impl Committer {
             let (mut request, lease) = self.request(&all, &read).await?;
             for (key, revision) in &relied_on {
                 let key = Bytes::from(self.shared.keys.of(key)?);
-                request.compare.push(condition(key.clone(), *revision));
+                // In etcd, 0 stands for a missing key, on which nobody can rely.
+                let revision = if *revision == Revision(0) { Revision(u64::MAX) } else { *revision };
+                request.compare.push(condition(key.clone(), revision));
                 request.failure.push(RequestOp { request: Some(Request::Range(RangeRequest::of(key))) });
             }
             let answer = match self.client.transaction(request, resource, WITHIN).await {

@@ -68,6 +68,7 @@ impl Forms {
         });
         let alike = alike.map(|(version, _)| form(version, row.schema, None));
         // Nothing but the metadata is decoded before it is converted.
+        // DIVERGES: kube-apiserver writes definitions in this version. Here they are written as clients see them.
         let beta = (*row == DEFINITIONS).then(|| form(V1BETA1, &CUSTOM, Some(Change::Definition)));
         Self { row, forms: std::iter::once(own).chain(others).chain(alike).chain(beta).collect() }
     }
