@@ -217,7 +217,7 @@ fn decide(
         match judged {
             Judged::Misconfigured(why) => decisions.misconfigured(policy, binding, &why),
             Judged::Uncompiled(why) => decisions.uncompiled(policy, binding, &why),
-            Judged::Judged(all) => {
+            Judged::All(all) => {
                 all.into_iter().for_each(|judgement| decisions.judged(policy, binding, judgement));
             }
         }
@@ -232,7 +232,7 @@ fn decide(
 enum Judged {
     Misconfigured(String),
     Uncompiled(String),
-    Judged(Vec<Judgement>),
+    All(Vec<Judgement>),
 }
 
 fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
@@ -252,5 +252,5 @@ fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
         None => Ok(vec![program.judge(inputs, None, &mut budget)]),
         Some(params) => params.each(|params| program.judge(inputs, Some(params), &mut budget)),
     };
-    judged.map_or_else(Judged::Misconfigured, Judged::Judged)
+    judged.map_or_else(Judged::Misconfigured, Judged::All)
 }
