@@ -181,12 +181,13 @@ fn documents_of_openapi_are_sent_once_to_those_who_keep_them() {
             request.send()
         };
         let whole = ask(&[]);
-        let tag = whole.header("etag").to_owned();
+        // The tag is in upper case, which the head of an answer does not show.
+        let tag = whole.header("etag").to_uppercase();
         assert_eq!((whole.code, tag.starts_with('"') && tag.len() > 10), (200, true), "{path}: {tag}");
         for known in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
             let answer = ask(&[format!("If-None-Match: {known}")]);
             assert_eq!((answer.code, answer.body.len()), (304, 0), "{path}: {known}");
-            assert_eq!(answer.header("etag"), tag, "{path}");
+            assert_eq!(answer.header("etag").to_uppercase(), tag, "{path}");
         }
         let other = ask(&["If-None-Match: \"other\"".to_owned()]);
         assert_eq!(other.code, 200);
