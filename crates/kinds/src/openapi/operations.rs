@@ -2,8 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::paths::CONNECT;
 use crate::Map;
+
+/// The action of requests that are passed on.
+pub(super) const CONNECT: &str = "connect";
 
 /// The resource of operations.
 pub(super) struct Named<'a> {

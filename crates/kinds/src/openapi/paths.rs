@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::operations::Named;
+use super::operations::{CONNECT, Named};
 use super::schemas::Schemas;
 use crate::Map;
 use crate::discovery::Review;
@@ -34,9 +34,8 @@ const PATCH_TYPES: &[&str] = &[
     "application/strategic-merge-patch+json",
 ];
 /// Those of custom kinds.
-const CUSTOM_PATCH_TYPES: &[&str] = &["application/json-patch+json", "application/merge-patch+json"];
-/// The action of requests that are passed on.
-pub(super) const CONNECT: &str = "connect";
+const CUSTOM_PATCH_TYPES: &[&str] =
+    &["application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"];
 
 /// The root path of the group and version of a kind: `api/v1`, `apis/apps/v1`.
 pub(super) fn root(resource: &Resource) -> String {
