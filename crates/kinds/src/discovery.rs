@@ -7,9 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
+use crate::custom::Names;
 use crate::custom::version::rank;
 use crate::kinds::Kinds;
-use crate::resource::{CREATE_VERBS, Names, Resource, Subresource};
+use crate::resource::{CREATE_VERBS, Resource, Subresource};
 use crate::resources::definitions::DEFINITIONS;
 
 /// The media type of the aggregated documents in requests.

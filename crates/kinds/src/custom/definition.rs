@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use portcullis_apimachinery::field_error::FieldErrors;
 
+use super::names::Names;
 use super::prune::prune;
 use super::rules::RuleCompiler;
 use super::version::Version;
 use crate::Map;
 use crate::fields::Members;
 use crate::meta;
-use crate::resource::Names;
 
 /// The condition of a definition whose kind is served.
 const ESTABLISHED: &str = "Established";

@@ -10,6 +10,10 @@ use regex::{Regex, RegexBuilder};
 pub(crate) const MAX_PATTERN: usize = 16 << 10;
 /// The largest compiled pattern, in bytes. DIVERGES: Kubernetes accepts patterns of any size.
 const MAX_COMPILED: usize = 1 << 20;
+/// How often a part of a pattern can be repeated, as in Go.
+const MAX_REPETITIONS: u32 = 1000;
+/// The longest braces that can be a repetition.
+const MAX_BRACES: usize = 32;
 /// The most compiled patterns that are kept.
 const KEPT: usize = 256;
 
@@ -23,7 +27,7 @@ pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN {
         return Err(format!("longer than {MAX_PATTERN} bytes"));
     }
-    let mut builder = RegexBuilder::new(&translated(pattern));
+    let mut builder = RegexBuilder::new(&translated(pattern)?);
     builder.size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).nest_limit(100);
     builder.build().map_err(|error| error.to_string())
 }
@@ -50,15 +54,36 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     compiled.is_match(text)
 }
 
-/// The same pattern in the syntax of the engine: classes mean characters of ASCII, and brackets within classes are
-/// themselves.
-fn translated(pattern: &str) -> String {
+/// The same pattern in the syntax of the engine: classes mean characters of ASCII, brackets within classes are themselves,
+/// and so are braces that are no repetition.
+///
+/// # Errors
+/// A repetition of a repetition, or of too many.
+fn translated(pattern: &str) -> Result<String, String> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut chars = pattern.chars().peekable();
     let mut in_class = false;
     let mut class_start = false;
+    let mut after_repetition = false;
     while let Some(c) = chars.next() {
+        let braces = if c == '{' && !in_class { repetition(chars.clone())? } else { None };
+        let repeats = !in_class && (matches!(c, '*' | '+' | '?') || braces.is_some());
+        if repeats && after_repetition {
+            return Err(format!("invalid nested repetition operator: {c}"));
+        }
+        after_repetition = repeats;
         match c {
+            '*' | '+' | '?' | '{' if repeats => {
+                out.push(c);
+                for inner in chars.by_ref().take(braces.unwrap_or_default()) {
+                    out.push(inner);
+                }
+                if chars.peek() == Some(&'?') {
+                    chars.next();
+                    out.push('?');
+                }
+            }
+            '{' if !in_class => out.push_str("\\{"),
             '\\' => {
                 let Some(next) = chars.next() else {
                     out.push('\\');
@@ -111,7 +136,33 @@ fn translated(pattern: &str) -> String {
             }
         }
     }
-    out
+    Ok(out)
+}
+
+/// The length of what follows an opening brace, if both are a repetition: `n}`, `n,}` or `n,m}`.
+///
+/// # Errors
+/// It repeats too often, or at most fewer times than at least.
+fn repetition(mut chars: std::iter::Peekable<std::str::Chars<'_>>) -> Result<Option<usize>, String> {
+    let mut inner = String::new();
+    // Longer numbers are too large anyway.
+    let end = chars.by_ref().take(MAX_BRACES).find(|c| {
+        inner.push(*c);
+        !c.is_ascii_digit() && *c != ','
+    });
+    let Some(counts) = inner.strip_suffix('}').filter(|_| end == Some('}')) else { return Ok(None) };
+    let (least, most) = counts.split_once(',').unwrap_or((counts, counts));
+    let is_number = |text: &str| !text.is_empty() && !text.contains(',');
+    if !is_number(least) || !(most.is_empty() || is_number(most)) {
+        return Ok(None);
+    }
+    let count = |text: &str| text.parse::<u32>().ok().filter(|count| *count <= MAX_REPETITIONS);
+    let are_valid = match (count(least), count(most)) {
+        (Some(_), None) => most.is_empty(),
+        (Some(least), Some(most)) => least <= most,
+        (None, _) => false,
+    };
+    if are_valid { Ok(Some(inner.len())) } else { Err(format!("invalid repeat count: {{{inner}")) }
 }
 
 /// Writes an escape, whose character this is.
@@ -177,6 +228,10 @@ mod tests {
             (r"^\Qa.b\E$", "axb", false),
             (r"\bfoo\b", "a foo b", true),
             ("(?i)ABC", "abc", true),
+            ("^{{.+}}$", "{{a}}", true),
+            ("^a{,2}$", "a{,2}", true),
+            ("^a{,2}$", "aa", false),
+            ("^a{2,3}?b{1,}$", "aab", true),
         ] {
             assert_eq!(
                 compile(pattern).map(|compiled| compiled.is_match(text)),
@@ -185,7 +240,7 @@ mod tests {
             );
             assert_eq!(matches(pattern, text), expected);
         }
-        for pattern in ["([a-z", "a**", r"(?=a)", "[z-a]", r"\1"] {
+        for pattern in ["([a-z", "a**", "a{2}+", "a*??", "a{1001}", "a{2,1}", r"(?=a)", "[z-a]", r"\1"] {
             assert!(compile(pattern).is_err(), "{pattern}");
         }
     }

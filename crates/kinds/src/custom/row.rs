@@ -9,13 +9,14 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::field_path::FieldPath;
+use super::names::Names;
 use super::version::Version;
 use super::{defaults, embedded, prune};
 use crate::Map;
 use crate::decode::{DecodeError, Problem};
 use crate::fields::{Members, begin_generation, raise_generation};
 use crate::resource::{
-    Behaviour, Custom, CustomStrategy, MetadataChecks, Names, Part, Resource, STATUS_VERBS, Subresource,
+    Behaviour, Custom, CustomStrategy, MetadataChecks, Part, Resource, STATUS_VERBS, Subresource,
 };
 use crate::resources::workloads::scale::{SCALES, document};
 use crate::schema::custom::CUSTOM;

@@ -7,22 +7,9 @@ use portcullis_apimachinery::field_error::FieldErrors;
 use serde_json::Value;
 
 use crate::Map;
-use crate::custom::{Definition, FieldPath};
+use crate::custom::{Definition, FieldPath, Names};
 use crate::decode::{DecodeError, Problem};
 use crate::table::Row;
-
-/// The names of a kind besides those that its row has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names {
-    /// The singular name: `crontab`.
-    pub singular: String,
-    /// The kind of lists: `CronTabList`.
-    pub list_kind: String,
-    /// Short names for kubectl.
-    pub short_names: Vec<String>,
-    /// Categories for kubectl.
-    pub categories: Vec<String>,
-}
 
 /// A version of a custom kind. Once its definition is gone, every object of it is invalid.
 pub trait CustomStrategy: Debug + Send + Sync {

@@ -14,7 +14,7 @@ use crate::Map;
 use crate::schema::Type;
 use crate::table::{Column, Row};
 
-pub use custom::{CustomStrategy, Names};
+pub use custom::CustomStrategy;
 pub use strategy::{
     Action, Certificates, Context, Deletion, Dependents, ExpressionsAbout, Keeps, Need, OnRequest, Refusal,
     Requester, Update, ValidateRequest,
