@@ -8,7 +8,7 @@ use portcullis_testkit::program::{Program, Running};
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const CONTROLLER: &str = env!("CARGO_BIN_EXE_website-controller");
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
@@ -143,11 +143,13 @@ struct Kind {
 impl Kind {
     fn manifest(&self, name: &str) -> String {
         let title = format!("{}{}", name[..1].to_uppercase(), &name[1..]);
-        let kind = self.kind;
-        format!(
-            "{{apiVersion: example.com/v1, kind: {kind}, metadata: {{name: {name}}}, spec: {{title: {title}}}}}"
-        )
+        object(self.kind, name, &title)
     }
+}
+
+fn object(kind: &str, name: &str, title: &str) -> String {
+    let (metadata, spec) = (json!({"name": name}), json!({"title": title}));
+    json!({"apiVersion": "example.com/v1", "kind": kind, "metadata": metadata, "spec": spec}).to_string()
 }
 
 #[test]
@@ -163,10 +165,7 @@ fn a_controller_in_rust_works() {
         child: str::to_owned,
     });
     // The definition says what a title is.
-    let file = cluster.scratch.write(
-        "wrong.yaml",
-        "{apiVersion: example.com/v1, kind: Website, metadata: {name: x}, spec: {title: ''}}",
-    );
+    let file = cluster.scratch.write("wrong.yaml", object("Website", "x", ""));
     let refused = cluster.try_kubectl(&["create", "-f", file.to_str().unwrap()], &cluster.admin());
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("spec.title: Invalid value"), "{refused:?}");

@@ -10,7 +10,7 @@ fn with_backups() -> Served {
     let served = Served::start(&[]);
     let folder = repository().join("examples/custom-kinds");
     for file in ["definition.yaml", "backup.yaml"] {
-        served.ok(&format!("apply -f {}", folder.join(file).display()));
+        served.ok(&format!("create -f {}", folder.join(file).display()));
         if file == "definition.yaml" {
             served.ok("wait --for=condition=Established crd/backups.store.example.com");
         }

@@ -411,10 +411,11 @@ fn warnings_and_notes_refuse_nothing() {
     assert!(told.contains(&warning.to_lowercase()), "{told}");
     done(&server, "POST", CONFIG_MAPS, &config_map("full", &json!({"a": "b"})), 201);
     let events = server.audited();
-    let made: Vec<&Value> = events
-        .iter()
-        .filter(|event| event["requestURI"] == CONFIG_MAPS && event["verb"] == "create")
-        .collect();
+    let is_made = |event: &&Value| {
+        let is_done = event["stage"] == "ResponseComplete";
+        is_done && event["requestURI"] == CONFIG_MAPS && event["verb"] == "create"
+    };
+    let made: Vec<&Value> = events.iter().filter(is_made).collect();
     let annotations = &made[0]["annotations"];
     assert_eq!(annotations["noted/name"], "made empty");
     assert_eq!((annotations.get("noted/none"), annotations.get("noted/null")), (None, None));
