@@ -5,6 +5,7 @@ lock of the leader, and makes a ConfigMap of each Book. Run several; one works.
 usage: books.py IDENTITY NAMESPACE
 """
 
+import json
 import sys
 import time
 
@@ -74,6 +75,8 @@ class Shelf:
 
     def apply(self, resource, body, namespace):
         name = body["metadata"]["name"]
+        # The client encodes bodies of JSON alone; JSON is YAML as well.
+        body = json.dumps(body)
         resource.patch(
             body=body, name=name, namespace=namespace, content_type=APPLY, field_manager=MANAGER, force=True
         )

@@ -93,7 +93,8 @@ impl Cluster {
 
     /// Two controllers of a kind, of which the second takes over when the first is killed: objects are brought to their
     /// state, what belongs to them goes with them, and a finalizer holds one until it is archived.
-    fn follow(&self, kind: &Kind) {
+    /// Returns the second, which still works.
+    fn follow(&self, kind: &Kind) -> Running {
         let mut first = self.controller((kind.command)(), "first");
         assert_eq!(first.line(), "first: leader\n");
         let mut second = self.controller((kind.command)(), "second");
@@ -123,6 +124,7 @@ impl Cluster {
         });
         assert!(self.find(name, "emma").is_some());
         assert!(!second.has_ended(), "{}", second.log());
+        second
     }
 }
 
@@ -155,7 +157,7 @@ fn object(kind: &str, name: &str, title: &str) -> String {
 #[test]
 fn a_controller_in_rust_works() {
     let cluster = Cluster::start();
-    cluster.follow(&Kind {
+    let _second = cluster.follow(&Kind {
         name: "website",
         kind: "Website",
         manager: "website-controller",
