@@ -1,5 +1,5 @@
 //! The controllers of this folder, run against `portcullis serve` with the rights of `rights.yaml`.
-#![allow(clippy::panic, clippy::unwrap_used, missing_docs, reason = "tests")]
+#![allow(clippy::panic, clippy::string_slice, clippy::unwrap_used, missing_docs, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
