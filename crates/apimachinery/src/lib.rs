@@ -1,5 +1,5 @@
 //! The primitives of the Kubernetes API: strict JSON, quantities, times, durations, names, label and field selectors,
-//! validation errors, request targets, percent-encoding, and quoting. Each of them has its one implementation here.
+//! validation errors, request targets, names in expressions, percent-encoding, and quoting. Each of them has its one implementation here.
 //!
 //! Everything here is a pure function of its arguments: there is no clock, no I/O, no async runtime and no randomness
 //! in this crate, and it depends on no other crate of the workspace. It says what a text means and whether it is well
@@ -8,6 +8,7 @@
 //! The rules are numbered (`AP-`, `AC-`, `NA-`, `WH-`, ...); each function names the ones that it implements. Where we
 //! differ from Kubernetes on purpose the code says `DIVERGES:` and `docs/compatibility.md` lists it.
 
+pub mod cel;
 pub mod duration;
 pub mod field_error;
 pub mod json;

@@ -30,7 +30,7 @@ impl RuleCompiler for NoRules {
     }
 }
 
-/// What is said of errors: their fields and reasons.
+/// The fields and reasons of errors.
 type Causes = Vec<(String, String)>;
 
 fn causes(errors: &FieldErrors) -> Causes {

@@ -2,7 +2,7 @@
 
 use crate::kubectl::support::Served;
 
-/// What kubectl prints where the server says nothing.
+/// The text that kubectl prints for a field without a description.
 const NOTHING: [&str; 2] = ["<empty>", "<no description>"];
 
 /// A kind with descriptions of its own, and with what Swagger cannot say.

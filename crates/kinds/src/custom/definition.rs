@@ -43,7 +43,7 @@ pub struct Definition {
     versions: Arc<Versions>,
 }
 
-/// What takes long to read, and changes with the specification alone.
+/// The versions, compiled from `spec`. Kept when only metadata or status changes, because compiling takes long.
 #[derive(Debug)]
 struct Versions {
     versions: Box<[Version]>,

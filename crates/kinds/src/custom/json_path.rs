@@ -44,7 +44,7 @@ impl JsonPath {
     /// Reads a path, such as `.spec.list[0].name`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is not a JSON path, or is too long.
     pub fn parse(text: &str) -> Result<Self, String> {
         let steps = steps(text)?;
         let searches = steps.iter().filter(|step| matches!(step, Step::Search(_))).count();
@@ -178,7 +178,7 @@ fn member(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// What is within a bracket, and the rest.
+/// Splits at the closing bracket: the text before it, and the rest.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0_usize;
     let mut quote = None;

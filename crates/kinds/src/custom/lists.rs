@@ -50,7 +50,7 @@ fn unique(entries: &[Value], schema: &Schema, path: &str, errors: &mut FieldErro
     }
 }
 
-/// What makes an entry unique; none if entries need not be.
+/// The key by which an entry is unique; none for atomic lists.
 pub(crate) fn key<'v>(entry: &'v Value, schema: &Schema) -> Option<Cow<'v, Value>> {
     match schema.list_type {
         ListType::Atomic => None,

@@ -22,7 +22,7 @@ static COMPILED: LazyLock<Mutex<HashMap<Box<str>, Arc<Regex>>>> = LazyLock::new(
 /// Compiles a pattern.
 ///
 /// # Errors
-/// What is wrong with it, or that it is too large.
+/// The pattern is not a valid regular expression, or is too large.
 pub(crate) fn compile(pattern: &str) -> Result<Regex, String> {
     if pattern.len() > MAX_PATTERN {
         return Err(format!("longer than {MAX_PATTERN} bytes"));

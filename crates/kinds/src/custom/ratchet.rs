@@ -9,7 +9,7 @@ use super::lists;
 use super::schema::{ListType, Schema};
 use crate::Map;
 
-/// What a value was before; nothing for one that is new, or that cannot be told from others.
+/// The old value that an update replaces; none for a new value, and for entries of lists without keys.
 #[derive(Clone, Copy, Debug)]
 pub enum Old<'v> {
     /// Nothing is known.
@@ -47,7 +47,7 @@ impl<'v> Old<'v> {
         }
     }
 
-    /// What a member was.
+    /// The old value of a member.
     pub fn member(self, name: &str, _of: &Schema) -> Self {
         let object = match self {
             Self::None => None,
@@ -72,7 +72,7 @@ impl<'v> Old<'v> {
 }
 
 impl<'v> OldEntries<'v> {
-    /// What an entry was.
+    /// The old value of an entry.
     pub fn entry(&self, entry: &Value, schema: &Schema) -> Old<'v> {
         let Self::ByKey(by_key) = self else { return Old::None };
         let key = lists::key(entry, schema).map(Cow::into_owned);

@@ -25,7 +25,7 @@ use crate::table::Row;
 /// The verbs, in the order in which Kubernetes lists those of custom kinds.
 const VERBS: &[&str] = &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 
-/// What two rows are never alike in.
+/// The names that identify a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity<'n> {
     pub(super) group: &'n str,
@@ -60,7 +60,7 @@ impl Identity<'_> {
 #[derive(Debug)]
 pub(super) struct CustomRow {
     pub(super) identity: Identity<'static>,
-    /// What the definition says now; nothing if there is none.
+    /// The definition in force; none if it was deleted.
     definition: ArcSwapOption<Definition>,
     /// The row of the version in which objects are stored.
     storage: ArcSwapOption<&'static Self>,
@@ -187,7 +187,7 @@ impl CustomStrategy for CustomRow {
     }
 
     fn is_costly(&self) -> bool {
-        self.with(|_, version| version.has_rules()).unwrap_or_default()
+        self.with(|_, version| version.is_costly).unwrap_or_default()
     }
 
     fn creation_fault(&self) -> Option<String> {

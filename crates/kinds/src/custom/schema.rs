@@ -67,7 +67,7 @@ pub enum ListType {
     Set,
 }
 
-/// What the members are that have no schema of their own.
+/// The schema of members that `properties` does not list (`additionalProperties`).
 #[derive(Debug)]
 pub enum Additional {
     /// Any (`additionalProperties: true`).
@@ -101,11 +101,11 @@ pub struct Schema {
     pub items: Option<Box<Schema>>,
     /// The value of a member that is not given.
     pub default: Option<Box<Value>>,
-    /// What few schemas have.
+    /// The rarely used parts, apart to keep schemas small.
     more: Option<Box<More>>,
 }
 
-/// What few schemas have.
+/// The rarely used parts of a schema.
 #[derive(Debug, Default)]
 struct More {
     list_keys: Box<[Box<str>]>,
@@ -113,7 +113,7 @@ struct More {
     rules: Box<[Rule]>,
 }
 
-/// What the values of a schema must be, apart from their type.
+/// The limits on values, apart from their type.
 #[derive(Debug, Default)]
 pub struct Limits {
     /// The format of texts, or the size of numbers.
@@ -155,6 +155,10 @@ pub struct Limits {
     /// The schema that must not hold.
     pub not: Option<Box<Schema>>,
 }
+
+/// The most comparisons that each value of an object can take on a thread that serves requests. Objects that are not small
+/// never are checked there.
+const MAX_CHEAP_COMPARISONS: usize = 256;
 
 static NO_LIMITS: LazyLock<Limits> = LazyLock::new(Limits::default);
 
@@ -242,7 +246,7 @@ impl Schema {
         self.more.as_ref().map_or(&[], |more| &more.list_keys)
     }
 
-    /// What values must be.
+    /// The limits on values.
     pub fn limits(&self) -> &Limits {
         self.more.as_ref().map_or_else(|| &*NO_LIMITS, |more| &more.limits)
     }
@@ -250,6 +254,29 @@ impl Schema {
     /// The rules in CEL of this value, without those of its parts.
     pub fn rules(&self) -> &[Rule] {
         self.more.as_ref().map_or(&[], |more| &more.rules)
+    }
+
+    /// Whether checking a small object can take long: a pattern has to be compiled, or values are compared with many
+    /// alternatives.
+    pub fn is_costly(&self) -> bool {
+        self.comparisons(false).is_none_or(|comparisons| comparisons > MAX_CHEAP_COMPARISONS)
+    }
+
+    /// How many values of enumerations, and schemas within `allOf` and the like, this schema has; none if it has a pattern.
+    fn comparisons(&self, is_alternative: bool) -> Option<usize> {
+        let limits = self.limits();
+        if limits.pattern.is_some() {
+            return None;
+        }
+        let own = usize::from(is_alternative) + limits.values.as_ref().map_or(0, |values| values.len());
+        let alternatives = [&limits.all_of, &limits.any_of, &limits.one_of].into_iter().flatten();
+        let alternatives = alternatives.chain(limits.not.as_deref()).map(|schema| (schema, true));
+        let parts = self.properties.iter().map(|(_, schema)| schema);
+        let parts = parts.chain(self.items.as_deref()).chain(self.additional());
+        let inner = alternatives.chain(parts.map(|schema| (schema, is_alternative)));
+        inner
+            .map(|(schema, is_alternative)| schema.comparisons(is_alternative))
+            .try_fold(own, |sum, inner| Some(sum.saturating_add(inner?)))
     }
 
     /// Whether this or a part of it has a rule in CEL.

@@ -155,3 +155,23 @@ fn an_object_with_too_many_alternatives_is_refused_and_not_checked_for_ever() {
     let errors = values::validate(&object(entries.into()), None, &schema);
     assert!(!errors.is_empty());
 }
+
+/// Writes of such kinds have a thread of their own: a small object can be checked for long.
+#[test]
+fn patterns_and_many_alternatives_are_costly() {
+    let values: Vec<u32> = (0..300).collect();
+    let few: Vec<u32> = (0..30).collect();
+    let alternatives: Vec<Value> = (0..300).map(|at| json!({"minimum": at})).collect();
+    for (schema, expected) in [
+        (json!({"type": "string", "pattern": "^a$"}), true),
+        (json!({"type": "object", "additionalProperties": {"type": "string", "pattern": "a"}}), true),
+        (json!({"type": "array", "items": {"type": "integer", "enum": values}}), true),
+        (json!({"type": "integer", "anyOf": alternatives}), true),
+        (json!({"type": "integer", "not": {"allOf": [{"pattern": "a"}]}}), true),
+        (json!({"type": "integer", "enum": few}), false),
+        (json!({"type": "object", "properties": {"a": {"type": "string", "maxLength": 3}}}), false),
+    ] {
+        let read = Schema::read(schema.as_object().unwrap());
+        assert_eq!(read.is_costly(), expected, "{schema}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Checks values against their schema, with the errors of Kubernetes. In an update, errors of parts that have not changed do
 //! not count (ratcheting), so that a definition can be made stricter while there are objects.
 //!
-//! What one check does is bounded: schemas with many alternatives, applied to long lists, are an error.
+//! The work of a check is bounded: schemas with many alternatives, applied to long lists, are an error.
 
 use std::cell::Cell;
 
@@ -39,7 +39,7 @@ pub(crate) fn validate_at(path: &str, value: &Value, schema: &Schema) -> FieldEr
     outcome.errors
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Default)]
 struct Outcome {
     errors: FieldErrors,

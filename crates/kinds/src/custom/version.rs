@@ -14,7 +14,7 @@ use super::{embedded, lists, values};
 use crate::Map;
 use crate::fields::Members;
 
-/// What is told when rules are not checked because the object is wrong in another way.
+/// The error for rules that are not evaluated because the object has other errors.
 const NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing \
     errors to complete validation";
 
@@ -44,6 +44,8 @@ pub struct Version {
     pub schema: Schema,
     /// The rules of the schema.
     rules: Option<Box<dyn Rules>>,
+    /// Whether a write can take long.
+    pub(super) is_costly: bool,
     /// Whether the status has an endpoint of its own.
     pub has_status: bool,
     /// The scale, if there is one.
@@ -74,6 +76,7 @@ impl Version {
             is_served: version.is_true("served"),
             is_storage: version.is_true("storage"),
             warning: version.is_true("deprecated").then(|| version.text("deprecationWarning").into()),
+            is_costly: rules.is_some() || schema.is_costly(),
             rules,
             has_status: subresources.has("status"),
             scale: subresources.object_if_set("scale").map(ScalePaths::read),
@@ -110,10 +113,5 @@ impl Version {
     /// The schema of whole objects, as server-side apply sees it.
     pub fn ownership(&self) -> Structural<'_> {
         Structural::whole(&self.schema)
-    }
-
-    /// Whether the schema has rules.
-    pub(super) fn has_rules(&self) -> bool {
-        self.rules.is_some()
     }
 }

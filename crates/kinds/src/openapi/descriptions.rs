@@ -1,4 +1,4 @@
-//! What types and fields mean: the texts that `kubectl explain` shows, from the files in `texts/`.
+//! Descriptions of types and fields, which `kubectl explain` shows. They are read from the files in `texts/`.
 //!
 //! DIVERGES: the texts are not those of Kubernetes, but our own.
 //!
@@ -89,12 +89,12 @@ impl Descriptions {
         self.named.get(&name).and_then(|at| self.types.get(*at))
     }
 
-    /// What a type means.
+    /// The description of a type.
     pub(super) fn of_type(&self, ty: &Type) -> Option<&str> {
         self.find((ty.package, ty.name)).map(|described| &*described.text)
     }
 
-    /// What a field of a type means.
+    /// The description of a field of a type.
     pub(super) fn of_field(&self, ty: &Type, field: &Field) -> Option<&str> {
         let common = || match (field.name, field.shape) {
             ("kind" | "apiVersion", Shape::Text) if field.number == 0 => self.of_object(field.name),
@@ -107,17 +107,17 @@ impl Descriptions {
         self.member((ty.package, ty.name), field.name).or_else(common)
     }
 
-    /// What a member means that all objects have.
+    /// The description of a field that all objects have.
     pub(super) fn of_object(&self, member: &str) -> Option<&str> {
         self.member((COMMON, "Object"), member)
     }
 
-    /// What a member means that all lists have.
+    /// The description of a field that all lists have.
     pub(super) fn of_list(&self, member: &str) -> Option<&str> {
         self.member((COMMON, "List"), member)
     }
 
-    /// What a scalar means: `Quantity`, `Time`.
+    /// The description of a scalar type: `Quantity`, `Time`.
     pub(super) fn of_scalar(&self, name: &str) -> Option<&str> {
         self.find((COMMON, name)).map(|described| &*described.text)
     }

@@ -1,4 +1,4 @@
-//! What a row says of a custom kind. Its definition can change while the server runs, so the row asks each time.
+//! The behavior of a custom kind. Its definition can change while the server runs, so a row asks for it each time.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub trait CustomStrategy: Debug + Send + Sync {
     /// What was read or checked by it may be stored as long as this is the newest.
     fn definition(&self) -> (String, u64);
 
-    /// Whether a write can take long, because rules are evaluated.
+    /// Whether a write can take long: objects are checked by rules, by patterns, or by many alternatives.
     fn is_costly(&self) -> bool;
 
     /// Why no object can be created now, if none can.

@@ -28,7 +28,7 @@ pub(super) struct Matching {
     objects: Vec<LabelRequirement>,
 }
 
-/// What a policy or its binding is about, as it is written.
+/// `matchConstraints` of a policy or `matchResources` of a binding, as written.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct MatchText<'a> {
@@ -40,7 +40,7 @@ pub(super) struct MatchText<'a> {
 }
 
 impl Matching {
-    /// What a webhook is about: its rules, its policy, and its selectors of namespaces and of objects.
+    /// The match criteria of a webhook: its rules, its match policy, and its selectors of namespaces and of objects.
     ///
     /// # Errors
     /// A selector cannot be read.
@@ -62,7 +62,7 @@ impl Matching {
         })
     }
 
-    /// What a policy or a binding is about. Without rules it is about everything.
+    /// The match criteria of a policy or a binding. Without rules everything matches.
     ///
     /// # Errors
     /// A selector cannot be read.
@@ -133,7 +133,7 @@ impl Matching {
     }
 }
 
-/// What is looked up once for all webhooks or policies that may be about a write.
+/// Lookups shared by all webhooks or policies that may match a write.
 pub(super) struct Found {
     versions: Vec<&'static Resource>,
     namespace: OnceCell<Option<Map>>,

@@ -72,7 +72,8 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether a write takes long whatever its size: rules of custom kinds are compiled, or evaluated.
+/// Whether a write can take long whatever its size: a definition is compiled, or a custom object is checked by rules, by
+/// patterns, or by many alternatives.
 fn is_costly(asked: &Asked<'_>) -> bool {
     let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return false };
     let is_write = matches!(action, Action::Create | Action::Update | Action::Patch);

@@ -21,6 +21,8 @@ mod objects;
 #[cfg(feature = "cel")]
 mod parts;
 pub mod policies;
+#[cfg(feature = "cel")]
+mod review_values;
 mod rules;
 #[cfg(feature = "cel")]
 mod selection;

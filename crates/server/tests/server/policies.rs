@@ -582,7 +582,7 @@ fn who_binds_parameters_must_be_able_to_read_them() {
     post(BINDINGS, &binding("unknown", &reference)).assert_status(422, "Invalid");
 }
 
-/// What another server has stored, and this one cannot compile, is not left out.
+/// A stored policy that this server cannot compile refuses writes.
 #[test]
 fn a_stored_policy_that_cannot_be_compiled_refuses() {
     let whole = |kind: &str, object: Value| {

@@ -1,6 +1,6 @@
 //! Paths and schemas of OpenAPI 3.0 as Swagger 2.0 has them.
 //!
-//! Old clients validate objects by the schemas. What Swagger cannot say therefore allows any value: the server decides.
+//! Old clients validate objects by the schemas. A schema that Swagger cannot express allows any value, and the server decides.
 
 use serde_json::{Value, json};
 
@@ -9,9 +9,9 @@ use crate::openapi::schemas::{INT_OR_STRING, QUANTITY};
 
 /// The methods of a path.
 const METHODS: &[&str] = &["delete", "get", "patch", "post", "put"];
-/// What Swagger cannot say.
+/// The keywords of OpenAPI 3.0 that Swagger 2.0 lacks.
 const UNKNOWN: &[&str] = &["anyOf", "not", "nullable", "oneOf"];
-/// What can be in a body if nothing is said.
+/// The media type of bodies without a declared one.
 const ANY: &str = "*/*";
 
 /// A path with its operations.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use portcullis_apimachinery::cel;
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
 use serde_json::{Value, json};
@@ -71,30 +72,6 @@ const MAX_ANNOTATIONS: usize = 20;
 const MAX_ANNOTATION: usize = 5 << 10;
 /// The reasons of refusals.
 const REASONS: &[&str] = &["Forbidden", "Invalid", "RequestEntityTooLarge"];
-/// The words that are no names in expressions.
-const RESERVED: &[&str] = &[
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 fn default(policy: &mut Map) {
     let Some(spec) = policy.object_or_new("spec") else { return };
@@ -142,7 +119,9 @@ fn require_expression(field: &str, text: &str, errors: &mut Errors) {
 /// Whether a text is a name in expressions.
 fn is_identifier(name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_part) && !RESERVED.contains(&name)
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.chars().all(is_part)
+        && !cel::RESERVED.contains(&name)
 }
 
 fn validate_validating(policy: &Map) -> Errors {

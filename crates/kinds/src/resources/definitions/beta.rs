@@ -11,7 +11,7 @@ use crate::fields::Members;
 
 /// The `apiVersion` of such definitions.
 pub const V1BETA1: &str = "apiextensions.k8s.io/v1beta1";
-/// What all versions can have in common: the field beside the list of versions, and that of a version.
+/// Fields that `v1beta1` has both for all versions and for each version, with their names there.
 const COMMON: [(&str, &str); 4] = [
     ("validation", "schema"),
     ("subresources", "subresources"),
@@ -22,7 +22,7 @@ const COMMON: [(&str, &str); 4] = [
 /// A definition of this version in the form of `apiextensions.k8s.io/v1`. It is neither decoded nor completed.
 ///
 /// # Errors
-/// What is said once would be said too often.
+/// Too many versions have a schema in common, which each of them would hold.
 pub fn from_v1beta1(mut definition: Map) -> Result<Map, String> {
     let Some(spec) = definition.object_mut("spec") else { return Ok(definition) };
     let first = spec.remove("version").unwrap_or_default();

@@ -1,5 +1,5 @@
-//! What schemas in definitions must not have, and how their parts fit together. What makes a schema structural is in
-//! `structural`.
+//! Validates schemas in definitions: forbidden keywords, and keywords that depend on each other. The rules of structural
+//! schemas are in `structural`.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeSet, HashSet};
@@ -17,7 +17,7 @@ const REASONS: [&str; 4] =
     ["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"];
 /// The members that all API objects have.
 const OF_OBJECTS: [&str; 3] = ["apiVersion", "kind", "metadata"];
-/// What schemas must not have, and how the errors call it.
+/// Forbidden keywords, and their errors.
 const FORBIDDEN: [(&str, &str); 5] = [
     ("id", "id is not supported"),
     ("additionalItems", "additionalItems is not supported"),
@@ -26,7 +26,7 @@ const FORBIDDEN: [(&str, &str); 5] = [
     ("dependencies", "dependencies is not supported"),
 ];
 
-/// Where a schema is.
+/// The position of a schema.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     is_root: bool,

@@ -1,5 +1,5 @@
-//! What makes a schema structural: every value has one type, in one place, and what is said within `allOf` and the like
-//! only limits values.
+//! Validates that schemas are structural: the type of every value is outside of `allOf`, `anyOf`, `oneOf` and `not`, which
+//! only limit values.
 
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::quote::quoted;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
 
-/// Where a schema is.
+/// The position of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Root,
@@ -16,7 +16,7 @@ enum Level {
     Member,
 }
 
-/// What cannot be said within `allOf` and the like.
+/// Keywords that are forbidden within `allOf`, `anyOf`, `oneOf` and `not`.
 const NOT_NESTED: [&str; 12] = [
     "type",
     "default",
@@ -172,7 +172,7 @@ fn nested(props: &Map, path: &str, errors: &mut Errors) {
     });
 }
 
-/// What is limited within `allOf` and the like has a schema outside of it.
+/// Every field that `allOf`, `anyOf`, `oneOf` or `not` name must have a schema outside of them.
 fn complete(props: &Map, path: &str, errors: &mut Errors) {
     limited(props, props, path, path, errors);
     if let Some(items) = props.object_if_set("items") {

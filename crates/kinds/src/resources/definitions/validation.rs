@@ -149,8 +149,8 @@ fn conversion(conversion: &Map, errors: &mut Errors) {
     }
 }
 
-/// What the keys of objects consist of never changes; what requests and objects say of their kind does not once it is
-/// served.
+/// The group and the plural name never change, because the keys of objects contain them. The scope and the kind do not change
+/// once the kind is established.
 fn immutable(definition: &Map, old: &Map, errors: &mut Errors) {
     let (spec, before) = (definition.object("spec"), old.object("spec"));
     let mut keep = |field: &str, new: &str, old: &str| {

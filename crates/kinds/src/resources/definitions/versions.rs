@@ -19,7 +19,7 @@ pub(super) const MAX_VERSIONS: usize = 64;
 const MAX_COLUMNS: usize = 256;
 /// The longest warning of a deprecated version, in bytes.
 const MAX_WARNING: usize = 256;
-/// What the schema of a whole object can say if the status has an endpoint of its own.
+/// The keywords that the root schema can have in a version with the subresource `status`.
 const AT_ROOT: [&str; 24] = [
     "description",
     "type",

@@ -1,4 +1,5 @@
-//! Who writes a policy or a binding with parameters must be able to read these: messages can tell what is in them.
+//! Authorizes writes of policies and bindings with parameters: the writer must be able to read the parameters, because
+//! messages can contain them.
 
 use kinds::Map;
 use kinds::resources::admission_registration::{

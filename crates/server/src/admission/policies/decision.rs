@@ -1,4 +1,4 @@
-//! What becomes of a write that policies are against: a refusal, warnings, and annotations for the audit log.
+//! Turns failed validations into a refusal, warnings, and annotations for the audit log.
 
 use http::StatusCode;
 use serde_json::{Value, json};

@@ -58,7 +58,7 @@ fn is_policy(resource: &Resource) -> bool {
 pub(crate) struct Policies {
     policies: Configured<Policy>,
     bindings: Configured<Binding>,
-    /// Where expressions are evaluated: on half of the processors, which callers take in turn.
+    /// Seats for evaluating expressions: one for every two processors, shared fairly among accounts.
     seats: Arc<FairQueue>,
 }
 
@@ -79,11 +79,11 @@ impl Default for Policies {
 struct Bound {
     policy: Arc<Policy>,
     binding: Arc<Binding>,
-    /// What it is evaluated with, or why it cannot be.
+    /// The inputs of the evaluation, or why there are none.
     with: Result<With, String>,
 }
 
-/// What a policy is evaluated with.
+/// The inputs of the evaluation of a policy.
 struct With {
     /// The place of the inputs.
     inputs: usize,
@@ -228,7 +228,7 @@ fn decide(
     decisions.outcome(attributes, remarks)
 }
 
-/// What a policy says, for each of its parameters.
+/// The results of a policy, one for each of its parameters.
 enum Judged {
     Misconfigured(String),
     Uncompiled(String),

@@ -15,7 +15,7 @@ use crate::registry::meta;
 /// A policy.
 pub(super) struct Policy {
     pub(super) name: String,
-    /// What it is about.
+    /// The match criteria.
     pub(super) matching: Matching,
     /// The expressions as they are written.
     pub(super) texts: Texts,
@@ -30,15 +30,15 @@ pub(super) struct Binding {
     pub(super) name: String,
     /// The name of the policy.
     pub(super) policy: String,
-    /// What it is about, of what the policy is about; everything if there is nothing here.
+    /// Further match criteria; none to match all that the policy matches.
     pub(super) matching: Option<Matching>,
-    /// Where the parameters are.
+    /// The reference to the parameters.
     pub(super) params: Option<ParamRef>,
-    /// What becomes of a write that the policy is against.
+    /// The `validationActions`.
     pub(super) actions: Vec<Action>,
 }
 
-/// Where the parameters of a policy are.
+/// A reference to the parameters of a policy (`paramRef`).
 pub(super) struct ParamRef {
     /// The namespace; empty for that of the write.
     pub(super) namespace: String,
@@ -53,7 +53,7 @@ pub(super) enum Select {
     Labels(Vec<LabelRequirement>),
 }
 
-/// What becomes of a write that a policy is against.
+/// A validation action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     /// It is refused.

@@ -109,7 +109,7 @@ impl Definitions {
         others.map(|entry| Stored::read(&DEFINITIONS, entry)).collect()
     }
 
-    /// What is left to do for a definition that is gone.
+    /// Cleans up after a definition that was deleted.
     async fn forgotten(&self, name: &str, group: &str) -> Result<Next, Status> {
         if self.kinds.definition(name).is_some() {
             return Ok(Next::After(TAKES_IN));

@@ -1,6 +1,7 @@
 //! Support for expressions about tokens that expressions about requests do not need: functions that the checker puts in,
 //! the names of claims, and the values of expressions.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use kube_cel::cel::common::ast::operators::{
@@ -9,6 +10,7 @@ use kube_cel::cel::common::ast::operators::{
 use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
+use portcullis_apimachinery::cel;
 
 use super::outcome::Outcome;
 use crate::match_conditions::parts::parts;
@@ -25,35 +27,6 @@ const PARTS: &str = "@parts";
 
 /// Numbers with this exponent and above are written with it.
 const WITH_EXPONENT: i32 = 6;
-
-/// Escapes of characters that are in no name of CEL.
-const ESCAPES: [(&str, &str); 4] =
-    [("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__")];
-
-/// Words that are no names of CEL.
-const WORDS: [&str; 21] = [
-    "true",
-    "false",
-    "null",
-    "in",
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "return",
-    "var",
-    "void",
-    "while",
-];
 
 fn call(name: &str, args: Vec<IdedExpr>) -> Expr {
     Expr::Call(CallExpr { func_name: name.to_owned(), target: None, args })
@@ -145,17 +118,9 @@ fn shown(number: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.abs())
 }
 
-/// The escaped name of a claim, if that is another one.
+/// The escaped name of a claim, if it differs from the name.
 pub(super) fn escaped(name: &str) -> Option<String> {
-    if WORDS.contains(&name) {
-        return Some(format!("__{name}__"));
-    }
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-' | b'/');
-    if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.bytes().all(is_name) {
-        return None;
-    }
-    let escaped = ESCAPES.iter().fold(name.to_owned(), |name, (from, to)| name.replace(from, to));
-    (escaped != name).then_some(escaped)
+    cel::escaped(name).filter(|escaped| *escaped != name).map(Cow::into_owned)
 }
 
 /// Whether an expression reads a claim of this name.

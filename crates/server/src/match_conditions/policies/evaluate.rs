@@ -11,7 +11,7 @@ use crate::match_conditions::evaluate::{Expression, Request, text_of};
 
 /// The longest message of an expression.
 const MAX_MESSAGE: usize = 5 << 10;
-/// What an evaluation costs at least.
+/// The minimum cost of an evaluation.
 const EACH: u64 = 1 << 10;
 
 impl Budget {

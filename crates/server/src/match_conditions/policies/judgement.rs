@@ -1,10 +1,10 @@
-//! What a policy says about a write, and what that may cost.
+//! The result of a policy for a write, and the budget for computing it.
 
-/// What the expressions of a policy may go through for one binding: about the bytes of what they read. DIVERGES: Kubernetes
+/// The budget of the expressions of a policy for one binding, in bytes that they read, approximately. DIVERGES: Kubernetes
 /// computes a cost instead, when a policy is written and while it is evaluated.
 const BUDGET: u64 = 1 << 28;
 
-/// What the expressions of a policy may still go through.
+/// The remaining budget of the expressions of a policy.
 #[derive(Debug)]
 pub struct Budget(pub(super) Option<u64>);
 
@@ -14,18 +14,18 @@ impl Default for Budget {
     }
 }
 
-/// What a policy says about a write.
+/// The result of a policy for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Judgement {
     /// A match condition is false: it says nothing.
     Unmatched,
     /// The match conditions failed.
     Failed(String),
-    /// What becomes of each validation and each annotation.
+    /// The results of the validations and of the audit annotations.
     Judged(Vec<Checked>, Vec<Result<Option<String>, String>>),
 }
 
-/// What becomes of a validation.
+/// The result of a validation.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Checked {
     /// It is true.

@@ -35,7 +35,7 @@ pub struct Inputs {
     request: super::evaluate::Request<'static>,
 }
 
-/// What is wrong with the expressions of a policy. Takes time.
+/// The compile errors of the expressions of a policy. Slow: not for a thread that serves requests.
 pub fn faults(policy: &Map<String, Value>) -> Vec<Fault> {
     let empty = Map::new();
     let spec = policy.get("spec").and_then(Value::as_object).unwrap_or(&empty);

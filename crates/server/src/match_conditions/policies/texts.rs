@@ -12,9 +12,9 @@ pub struct Texts {
     pub param_kind: Option<ParamKind>,
     pub(super) match_conditions: List<Condition>,
     pub(super) variables: List<Variable>,
-    /// What must be true.
+    /// The validations.
     pub validations: List<Validation>,
-    /// What goes into the audit log.
+    /// The audit annotations.
     pub audit_annotations: List<AuditAnnotation>,
 }
 
@@ -45,9 +45,9 @@ pub(super) struct Variable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Validation {
-    /// What must be true.
+    /// The expression, which must be true.
     pub expression: String,
-    /// What is said if it is not.
+    /// The message if it is false.
     pub message: String,
     pub(super) message_expression: String,
     /// The reason of the refusal; empty for the usual one.
@@ -70,7 +70,7 @@ pub struct Fault {
     pub field: String,
     /// The expression.
     pub text: String,
-    /// What is wrong with it.
+    /// The compile error.
     pub why: String,
 }
 

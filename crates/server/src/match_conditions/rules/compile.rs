@@ -34,7 +34,7 @@ pub(super) fn compile(schema: &Schema, path: &str) -> Result<Box<dyn Rules>, Fie
     }
 }
 
-/// Where a schema is.
+/// The position of a schema.
 #[derive(Clone, Copy)]
 struct Place<'p> {
     is_root: bool,

@@ -3,12 +3,13 @@
 
 use kinds::custom::{Format, JsonType, Schema};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use portcullis_apimachinery::cel;
 
 use crate::match_conditions::evaluate::Expression;
 
-/// What a rule may cost, for all values of an object.
+/// The maximum estimated cost of a rule, for all values of an object.
 pub(super) const MAX_RULE: u64 = 10_000_000;
-/// What all rules of a schema may cost together.
+/// The maximum estimated cost of all rules of a schema together.
 pub(super) const MAX_TOTAL: u64 = 100_000_000;
 /// The largest request, in bytes: how much there can be where the schema has no limit.
 const REQUEST: u64 = 3 << 20;
@@ -111,14 +112,14 @@ fn size(schema: &Schema) -> u64 {
     }
 }
 
-/// What an expression costs for one value of a schema.
+/// The estimated cost of an expression for one value of a schema.
 pub(super) fn of(expression: &Expression, schema: &Schema) -> u64 {
     let mut estimate =
         Estimate { scopes: vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), Some(schema))] };
     estimate.cost(expression.parsed()).0
 }
 
-/// What is known of a value: its schema, or its size.
+/// The schema or the size of a value.
 #[derive(Clone, Copy)]
 enum Known<'s> {
     Schema(&'s Schema),
@@ -180,7 +181,7 @@ impl<'s> Estimate<'s> {
 
     fn field(&self, known: Known<'s>, name: &str) -> Known<'s> {
         let Known::Schema(schema) = known else { return Known::Size(REQUEST) };
-        let named = |known: &&str| super::names::escaped(known).as_deref() == Some(name);
+        let named = |known: &&str| cel::escaped(known).as_deref() == Some(name);
         let property = schema
             .property(name)
             .or_else(|| schema.properties().find(|(known, _)| named(known)).map(|(_, property)| property));

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 use super::values::Converted;
 use crate::match_conditions::evaluate::{Expression, run_rule};
 
-/// What the rules of one write may cost: about the bytes that they go through.
+/// The budget of the rules of one write, in bytes that they read, approximately.
 const BUDGET: u64 = 1 << 27;
 /// How many evaluations cost as much as one kilobyte.
 const EACH: u64 = 1 << 10;
@@ -72,7 +72,7 @@ enum This<'v> {
 
 struct Walk {
     errors: FieldErrors,
-    /// What rules may still cost; none if they cost too much.
+    /// The remaining budget; none once it is exceeded.
     left: Cell<Option<u64>>,
 }
 

@@ -10,9 +10,9 @@ use kinds::custom::{Format, JsonType, Schema};
 use kube_cel::cel::Value;
 use kube_cel::cel::common::ast::IdedExpr;
 use kube_cel::cel::parser::Parser;
+use portcullis_apimachinery::cel;
 use serde_json::Value as Json;
 
-use super::names::escaped;
 use crate::match_conditions::evaluate::convert_with;
 
 /// Converts values, and measures them.
@@ -66,9 +66,9 @@ impl Converted {
         for (name, value) in object {
             // What is not nullable is never null, and what is counts as absent.
             let Some(property) = schema.property(name).filter(|_| !value.is_null()) else { continue };
-            if let Some(name) = escaped(name) {
+            if let Some(name) = cel::escaped(name) {
                 self.bytes = self.bytes.saturating_add(name.len());
-                fields.insert(name, self.value(value, property));
+                fields.insert(name.into_owned(), self.value(value, property));
             }
         }
         if is_root || schema.is_embedded {
