@@ -3,6 +3,7 @@
 //!
 //! DIVERGES: a configuration that cannot be read refuses every write that it could be about. kube-apiserver leaves it out.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -96,8 +97,9 @@ impl<T: Send + Sync + 'static> Configured<T> {
         }
         let read = self.read;
         let read = tokio::task::spawn_blocking(move || {
+            let by_key: HashMap<&str, &Known<T>> = known.iter().map(|known| (&*known.key, known)).collect();
             let read = |entry: &Arc<Entry>| {
-                let same = known.iter().find(|known| known.is(entry));
+                let same = by_key.get(&*entry.key).copied().filter(|known| known.is(entry));
                 same.cloned().unwrap_or_else(|| Known::read(entry, read))
             };
             entries.iter().map(read).collect::<Vec<_>>()

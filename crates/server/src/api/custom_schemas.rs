@@ -1,20 +1,20 @@
 //! The schemas of custom kinds, out of their definitions, for the OpenAPI documents.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use kinds::Map;
 use kinds::resource::Resource;
 use kinds::resources::definitions::DEFINITIONS;
-use kinds::{Kinds, Map};
-use portcullis_store::Entry;
+use portcullis_store::{Entry, Store as _};
 use serde_json::{Value, json};
 
 use super::app::App;
 use crate::http::status::Status;
-use crate::registry::storage::Stored;
+use crate::registry::storage::{self, Stored};
 use crate::registry::write;
 
-/// How much definitions may take in the document of all kinds, in bytes.
+/// How much the definitions in one document may take, in bytes.
 ///
 /// DIVERGES: kinds beyond it are described as any object, because the document is held in memory.
 const LONGEST: usize = 16 << 20;
@@ -22,20 +22,21 @@ const LONGEST: usize = 16 << 20;
 /// A custom kind with its schema, as its definition has it.
 pub(super) type Custom = (&'static Resource, Map);
 
-/// The custom kinds of a group and version.
+/// The stored definitions of some custom kinds. Those that are deleted meanwhile are left out.
 ///
 /// # Errors
 /// The store failed.
-pub(super) async fn of_version(app: &App, at: (&str, &str)) -> Result<Vec<Custom>, Status> {
-    let mut kinds = Vec::new();
-    for row in app.kinds().custom().rows().into_iter().filter(|row| (row.group, row.version) == at) {
-        let found = write::find(app.backend(), &DEFINITIONS, "", &definition_of(row)).await?;
-        kinds.extend(found.map(|stored| (row, schema(&stored.object, row.version).unwrap_or_default())));
+pub(super) async fn definitions_of(app: &App, rows: &[&'static Resource]) -> Result<Vec<Arc<Entry>>, Status> {
+    let names: BTreeSet<String> = rows.iter().map(|row| definition_of(row)).collect();
+    let mut definitions = Vec::new();
+    for name in names {
+        let found = app.backend().get(&storage::key(&DEFINITIONS, "", &name)).await;
+        definitions.extend(found.map_err(|error| storage::failed(&error))?);
     }
-    Ok(kinds)
+    Ok(definitions)
 }
 
-/// The definitions, as they are stored.
+/// All stored definitions.
 ///
 /// # Errors
 /// The store failed.
@@ -43,11 +44,11 @@ pub(super) async fn definitions(app: &App) -> Result<Vec<Arc<Entry>>, Status> {
     write::all(app.backend(), &DEFINITIONS, "").await
 }
 
-/// All custom kinds, out of their definitions. Reading them takes long.
-pub(super) fn all(kinds: &Kinds, definitions: Vec<Arc<Entry>>) -> Vec<Custom> {
-    let mut rows: BTreeMap<String, Vec<&'static Resource>> = BTreeMap::new();
-    for row in kinds.custom().rows() {
-        rows.entry(definition_of(row)).or_default().push(row);
+/// Reads the schemas of custom kinds from their definitions. Slow: not for a thread that serves requests.
+pub(super) fn read(rows: Vec<&'static Resource>, definitions: Vec<Arc<Entry>>) -> Vec<Custom> {
+    let mut by_definition: BTreeMap<String, Vec<&'static Resource>> = BTreeMap::new();
+    for row in rows {
+        by_definition.entry(definition_of(row)).or_default().push(row);
     }
     let mut room = LONGEST;
     let mut custom = Vec::new();
@@ -55,12 +56,13 @@ pub(super) fn all(kinds: &Kinds, definitions: Vec<Arc<Entry>>) -> Vec<Custom> {
         let Some(left) = room.checked_sub(entry.value.len()) else { continue };
         let Ok(stored) = Stored::read(&DEFINITIONS, entry) else { continue };
         let name = stored.object.get("metadata").and_then(|metadata| metadata.get("name"));
-        let Some(rows) = name.and_then(Value::as_str).and_then(|name| rows.remove(name)) else { continue };
+        let rows = name.and_then(Value::as_str).and_then(|name| by_definition.remove(name));
+        let Some(rows) = rows else { continue };
         room = left;
         custom.extend(rows.into_iter().filter_map(|row| Some((row, schema(&stored.object, row.version)?))));
     }
     let any = Map::from_iter([("x-kubernetes-preserve-unknown-fields".to_owned(), json!(true))]);
-    custom.extend(rows.into_values().flatten().map(|row| (row, any.clone())));
+    custom.extend(by_definition.into_values().flatten().map(|row| (row, any.clone())));
     custom
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use kinds::discovery::Discovery;
 use kinds::{Kinds, openapi};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
 use super::tagged::Tagged;
 use crate::http::status::Status;
@@ -29,6 +29,32 @@ pub(super) struct Swagger {
     pub(super) protobuf: Tagged,
 }
 
+/// The most that is kept of the documents of custom kinds below `/openapi/v3`, in bytes.
+const MOST_KEPT: usize = 32 << 20;
+
+/// The documents of custom kinds below `/openapi/v3` that were made, by their path after `/openapi/v3/`.
+#[derive(Debug, Default)]
+pub(super) struct CustomDocuments {
+    made: BTreeMap<String, Tagged>,
+    bytes: usize,
+}
+
+impl CustomDocuments {
+    /// A document that was made.
+    pub(super) fn find(&self, root: &str) -> Option<Tagged> {
+        self.made.get(root).cloned()
+    }
+
+    /// Keeps a document, instead of the others if there is no room for all.
+    pub(super) fn keep(&mut self, root: &str, document: Tagged) {
+        if self.bytes.saturating_add(document.text.len()) > MOST_KEPT {
+            *self = Self::default();
+        }
+        self.bytes = self.bytes.saturating_add(document.text.len());
+        self.made.insert(root.to_owned(), document);
+    }
+}
+
 /// The serialized discovery documents.
 pub struct Documents {
     /// The documents by path, without a trailing slash.
@@ -42,6 +68,8 @@ pub struct Documents {
     openapi: Arc<OnceCell<OpenApi>>,
     /// Built on first use. It describes the custom kinds as well.
     pub(super) swagger: OnceCell<Swagger>,
+    /// Built on first use, one at a time.
+    pub(super) custom: Mutex<CustomDocuments>,
     runtime: RuntimeConfig,
     /// The state of the custom kinds that the documents describe.
     generation: u64,
@@ -64,6 +92,7 @@ impl Documents {
             kinds,
             openapi: Arc::default(),
             swagger: OnceCell::new(),
+            custom: Mutex::default(),
             runtime,
             generation,
         }

@@ -7,6 +7,7 @@ use http::header::HeaderValue;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 use kinds::openapi;
+use kinds::resource::Resource;
 
 use super::app::App;
 use super::custom_schemas::{self, definition_of};
@@ -41,8 +42,8 @@ pub(crate) async fn answer(_permit: Permit, app: &App, path: &str, head: &Parts)
     let found = match path.strip_prefix("/openapi/v3/") {
         None => Some(Tagged::new(known.index.index(custom_states(app)))),
         Some(root) => match known.documents.get(root) {
-            Some(document) if !has_custom(app, root) => Some(document.clone()),
-            _ => custom(app, root).await?,
+            Some(document) if custom_rows(&documents, root).is_empty() => Some(document.clone()),
+            _ => custom(app, &documents, root).await?,
         },
     };
     Ok(found.map_or_else(page_not_found, |document| text(&document, syntax, &head.headers)))
@@ -62,10 +63,11 @@ fn group_version(root: &str) -> Option<(&str, &str)> {
     root.strip_prefix("apis/")?.split_once('/')
 }
 
-/// Whether a group and version has custom kinds.
-fn has_custom(app: &App, root: &str) -> bool {
-    group_version(root)
-        .is_some_and(|at| app.kinds().custom().rows().iter().any(|row| (row.group, row.version) == at))
+/// The custom kinds of a group and version.
+fn custom_rows(documents: &Documents, root: &str) -> Vec<&'static Resource> {
+    let Some(at) = group_version(root) else { return Vec::new() };
+    let rows = documents.kinds().custom().rows().into_iter();
+    rows.filter(|row| (row.group, row.version) == at).collect()
 }
 
 /// The documents of custom kinds, each with a text that changes with it.
@@ -81,16 +83,22 @@ fn custom_states(app: &App) -> BTreeMap<String, String> {
     states
 }
 
-/// The document of a group and version of custom kinds, made of their definitions; none if there are none.
-async fn custom(app: &App, root: &str) -> Result<Option<Tagged>, Status> {
-    let Some(at) = group_version(root) else { return Ok(None) };
-    let kinds = custom_schemas::of_version(app, at).await?;
-    if kinds.is_empty() {
+/// The document of a group and version of custom kinds, made of their definitions; none if there are none. It is kept until
+/// a definition changes.
+async fn custom(app: &App, documents: &Documents, root: &str) -> Result<Option<Tagged>, Status> {
+    let rows = custom_rows(documents, root);
+    if rows.is_empty() {
         return Ok(None);
     }
-    // Definitions can be large.
-    let made = tokio::task::spawn_blocking(move || Tagged::new(openapi::of_custom(kinds))).await;
-    made.map(Some).map_err(Status::internal)
+    let mut kept = documents.custom.lock().await;
+    if let Some(made) = kept.find(root) {
+        return Ok(Some(made));
+    }
+    let definitions = custom_schemas::definitions_of(app, &rows).await?;
+    let make = move || Tagged::new(openapi::of_custom(custom_schemas::read(rows, definitions)));
+    let made = tokio::task::spawn_blocking(make).await.map_err(Status::internal)?;
+    kept.keep(root, made.clone());
+    Ok(Some(made))
 }
 
 /// The one document of `/openapi/v2`.
@@ -107,7 +115,7 @@ async fn swagger(app: &App, documents: &Documents) -> Result<Swagger, Status> {
     let kinds = documents.kinds().clone();
     let definitions = custom_schemas::definitions(app).await?;
     let make = move || {
-        let custom = custom_schemas::all(&kinds, definitions);
+        let custom = custom_schemas::read(kinds.custom().rows(), definitions);
         let made = openapi::Swagger::of(&kinds, custom, VERSION);
         Swagger { json: Tagged::new(made.json), protobuf: Tagged::new(made.protobuf) }
     };

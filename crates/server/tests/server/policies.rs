@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Setup, Started, start_with};
+use crate::common::{Setup, Started, ask, done, start_with};
 
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
@@ -14,22 +14,6 @@ const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
 fn start() -> Started {
     start_with(Setup { is_cluster: true, ..Setup::default() })
-}
-
-fn ask(server: &Started, method: &str, path: &str, body: &Value) -> Answer {
-    let request = server.request(method, path).by(&server.admin());
-    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    match body {
-        Value::Null => request.send(),
-        body => request.header(&format!("Content-Type: {media}")).body(body.to_string()).send(),
-    }
-}
-
-#[track_caller]
-fn done(server: &Started, method: &str, path: &str, body: &Value, code: u16) -> Value {
-    let answer = ask(server, method, path, body);
-    assert_eq!(answer.code, code, "{method} {path}: {}", answer.text());
-    answer.json()
 }
 
 /// The message of a refusal with this code.

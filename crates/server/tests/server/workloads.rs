@@ -3,7 +3,7 @@
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
-use crate::common::{Answer, Setup, Started, start_with};
+use crate::common::{Setup, Started, ask, done, start_with};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const SCALE: &str = "/apis/apps/v1/namespaces/default/deployments/web/scale";
@@ -12,22 +12,6 @@ const BUDGETS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 
 fn start() -> Started {
     start_with(Setup { is_cluster: true, ..Setup::default() })
-}
-
-fn ask(server: &Started, method: &str, path: &str, body: &Value) -> Answer {
-    let request = server.request(method, path).by(&server.admin());
-    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-    match body {
-        Value::Null => request.send(),
-        body => request.header(&format!("Content-Type: {media}")).body(body.to_string()).send(),
-    }
-}
-
-#[track_caller]
-fn done(server: &Started, method: &str, path: &str, body: &Value, code: u16) -> Value {
-    let answer = ask(server, method, path, body);
-    assert_eq!(answer.code, code, "{method} {path}: {}", answer.text());
-    answer.json()
 }
 
 #[track_caller]

@@ -464,3 +464,21 @@ impl Started {
 
 /// A valid SubjectAccessReview of jane reading pods.
 pub(crate) const REVIEW: &str = r#"{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{"user":"jane","groups":["g"],"resourceAttributes":{"namespace":"default","verb":"get","resource":"pods","name":"p"}}}"#;
+
+/// Sends a request of the administrator, with a JSON body unless it is null. A PATCH is a merge patch.
+pub(crate) fn ask(server: &Started, method: &str, path: &str, body: &Value) -> Answer {
+    let request = server.request(method, path).by(&server.admin());
+    let media = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    match body {
+        Value::Null => request.send(),
+        body => request.header(&format!("Content-Type: {media}")).body(body.to_string()).send(),
+    }
+}
+
+/// As [`ask`], for a request that must be answered with this code. Returns the answer's body.
+#[track_caller]
+pub(crate) fn done(server: &Started, method: &str, path: &str, body: &Value, code: u16) -> Value {
+    let answer = ask(server, method, path, body);
+    assert_eq!(answer.code, code, "{method} {path}: {}", answer.text());
+    answer.json()
+}
