@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{STARTED, Setup, Started, start, start_with};
+use crate::common::{STARTED, Setup, Started, done, start, start_with};
 use portcullis_server::api::check::Check;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
-use portcullis_testkit::recorded;
+use portcullis_testkit::{recorded, wait};
 use serde_json::{Value, json};
 
 /// Asks what a recorded case asked, and compares what it compared.
@@ -259,4 +259,52 @@ fn metrics_count_requests_and_decisions_without_labels_of_the_callers_choice() {
     }
     assert!(!text.contains("secret-path") && !text.contains("BREW"), "{text}");
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+}
+
+#[test]
+fn the_documents_of_a_custom_kind_follow_its_definition() {
+    let server = start_with(Setup { is_cluster: true, ..Setup::default() });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let named = |field: &str| {
+        let spec = json!({"type": "object", "properties": {field: {"type": "string"}}});
+        json!({"type": "object", "properties": {"spec": spec}})
+    };
+    let definition = json!({
+        "metadata": {"name": "widgets.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": named("first")}},
+            ],
+        },
+    });
+    done(&server, "POST", definitions, &definition, 201);
+    let v3 = "/openapi/v3/apis/example.org/v1";
+    let document = || server.get(v3).by(&server.admin()).send();
+    wait::until("the kind is described", || document().code == 200);
+    let field = |name: &str| {
+        format!("/components/schemas/org.example.v1.Widget/properties/spec/properties/{name}/type")
+    };
+    let (first, again) = (document(), document());
+    assert_eq!(first.json().pointer(&field("first")).unwrap(), "string");
+    assert_eq!(first.header("etag"), again.header("etag"));
+
+    let patch = json!([
+        {"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": named("second")},
+    ]);
+    let request = server.request("PATCH", &format!("{definitions}/widgets.example.org")).by(&server.admin());
+    let patched = request.header("Content-Type: application/json-patch+json").body(patch.to_string()).send();
+    assert_eq!(patched.code, 200, "{}", patched.text());
+    wait::until("the document changes", || document().json().pointer(&field("second")).is_some());
+    let second = document();
+    assert_eq!(second.json().pointer(&field("first")), None);
+    assert_ne!(first.header("etag"), second.header("etag"));
+    let v2 = server.get("/openapi/v2").by(&server.admin()).send().json();
+    let properties = &v2["definitions"]["org.example.v1.Widget"]["properties"]["spec"]["properties"];
+    assert_eq!(properties.as_object().unwrap().keys().collect::<Vec<_>>(), ["second"]);
+
+    done(&server, "DELETE", &format!("{definitions}/widgets.example.org"), &Value::Null, 200);
+    wait::until("the document is gone", || document().code == 404);
 }
