@@ -42,6 +42,10 @@ pub struct ControllerFlags {
     #[arg(long, value_name = "COUNT", default_value_t = 12_500)]
     terminated_pod_gc_threshold: usize,
 
+    /// How often what quotas limit is counted again, in case something was missed
+    #[arg(long, value_name = "TIME", default_value = "5m0s", value_parser = duration)]
+    resource_quota_sync_period: Duration,
+
     /// How long events are kept after their last write; 0s keeps them for ever
     #[arg(long, value_name = "TIME", default_value = "1h0m0s", value_parser = duration)]
     event_ttl: Duration,
@@ -110,6 +114,7 @@ impl ControllerFlags {
             ("node-monitor-grace-period", self.node_monitor_grace_period),
             ("node-monitor-period", self.node_monitor_period),
             ("node-startup-grace-period", self.node_startup_grace_period),
+            ("resource-quota-sync-period", self.resource_quota_sync_period),
         ] {
             if period.is_zero() {
                 return Err(Failure::input(format_args!("--{flag} must be longer than nothing")));
@@ -120,6 +125,7 @@ impl ControllerFlags {
             node_monitor_period: self.node_monitor_period,
             node_startup_grace_period: self.node_startup_grace_period,
             terminated_pod_gc_threshold: self.terminated_pod_gc_threshold,
+            resource_quota_sync_period: self.resource_quota_sync_period,
             event_ttl: self.event_ttl,
             ..ControllerSettings::default()
         })

@@ -18,6 +18,7 @@ pub mod openapi;
 pub mod patch;
 pub mod pod_security;
 pub mod protobuf;
+pub mod quota;
 pub mod resource;
 pub mod resources;
 mod scalar;

@@ -1,5 +1,7 @@
 //! Resource quantities such as `1Gi`: exact, compared by value (NR-51), printed as the API server prints them (AP-112).
 
+mod arithmetic;
+
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -29,7 +29,7 @@ pub(super) fn round_requirements(holder: &mut Map) {
 }
 
 /// The quantity of a member; `None` if not set.
-pub(super) fn quantity(map: &Map, name: &str) -> Option<Quantity> {
+pub(crate) fn quantity(map: &Map, name: &str) -> Option<Quantity> {
     map.get(name).and_then(Value::as_str).and_then(|text| Quantity::parse(text).ok())
 }
 

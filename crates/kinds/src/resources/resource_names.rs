@@ -37,8 +37,13 @@ pub(super) fn is_standard(resource: &str) -> bool {
         || resource.starts_with("requests.hugepages-")
 }
 
+/// Returns whether quotas count this resource without a domain.
+pub(super) fn is_standard_in_quotas(resource: &str) -> bool {
+    is_standard(resource) && resource != "storage"
+}
+
 /// Returns whether this is huge pages of some size, such as `hugepages-2Mi`.
-pub(super) fn is_huge_pages(resource: &str) -> bool {
+pub(crate) fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
 
@@ -53,7 +58,7 @@ pub(super) fn is_native(resource: &str) -> bool {
 }
 
 /// Returns whether this is the name of an extended resource, of a device plugin or a device class.
-pub(super) fn is_extended(resource: &str) -> bool {
+pub(crate) fn is_extended(resource: &str) -> bool {
     !is_native(resource)
         && !resource.starts_with("requests.")
         && label_key_errors(&format!("requests.{resource}")).is_empty()

@@ -5,7 +5,7 @@ use super::{
     certificate_approval, certificate_signing, certificate_subject_restriction, default_storage_class,
     default_toleration_seconds, limit_ranger, namespace_lifecycle, node_restriction,
     persistent_volume_claim_resize, pod_resize, pod_security, pod_topology_labels, policies, priority,
-    runtime_class, service_account, webhook,
+    resource_quota, runtime_class, service_account, webhook,
 };
 
 /// All plugins, in order. A plugin that is missing here is never called. The effects of TaintNodesByCondition and
@@ -29,4 +29,5 @@ pub(super) static PLUGINS: &[&Plugin] = &[
     &webhook::MUTATING,
     &policies::PLUGIN,
     &webhook::VALIDATING,
+    &resource_quota::PLUGIN,
 ];

@@ -10,11 +10,12 @@ use super::plugin::Plugin;
 use super::plugins::AdmissionPlugins;
 use super::policies::{self, Policies};
 use super::webhook::{self, Calls, Webhooks};
-use super::{bootstrap_namespaces, claim_status, escalation, node_restriction};
+use super::{bootstrap_namespaces, claim_status, escalation, node_restriction, resource_quota};
 use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
-use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors};
+use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, Reserved};
 use crate::registry::bootstrap_authorities::Settings;
+use crate::registry::quotas::{QuotaTurns, Reservation};
 use crate::registry::target::Target;
 
 /// See the module.
@@ -25,6 +26,7 @@ pub(crate) struct Gate<'a> {
     permit: &'a Permit,
     info: &'a RequestInfo,
     policies: &'a Policies,
+    quota_turns: &'a QuotaTurns,
     calls: Calls<'a>,
 }
 
@@ -33,11 +35,20 @@ impl<'a> Gate<'a> {
     pub(crate) fn new(
         plugins: AdmissionPlugins,
         (authorization, bootstrap): (&'a Authorization, &'a Settings),
-        (webhooks, policies): (&'a Webhooks, &'a Policies),
+        (webhooks, policies, quota_turns): (&'a Webhooks, &'a Policies, &'a QuotaTurns),
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self { plugins, authorization, bootstrap, permit, info, policies, calls: Calls::new(webhooks) }
+        Self {
+            plugins,
+            authorization,
+            bootstrap,
+            permit,
+            info,
+            policies,
+            quota_turns,
+            calls: Calls::new(webhooks),
+        }
     }
 
     /// The warnings of admission for the client, also if it is refused.
@@ -125,6 +136,15 @@ impl Admission for Gate<'_> {
             match self.has(&webhook::VALIDATING) {
                 true => self.calls.validate(attributes).await,
                 false => Ok(()),
+            }
+        })
+    }
+
+    fn reserve<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Reserved<'r> {
+        Box::pin(async move {
+            match self.has(&resource_quota::PLUGIN) {
+                true => resource_quota::reserve(attributes, self.quota_turns).await,
+                false => Ok(Reservation::default()),
             }
         })
     }

@@ -32,6 +32,7 @@ pub(crate) mod policies;
 mod priority;
 mod question;
 mod remarks;
+mod resource_quota;
 mod rules;
 mod runtime_class;
 mod service_account;

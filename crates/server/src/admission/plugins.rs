@@ -16,7 +16,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "NodeDeclaredFeatureValidator",
     "PodGroupProtection",
     "PodGroupWorkloadExists",
-    "ResourceQuota",
 ];
 
 /// The plugins of kube-apiserver that are not implemented here and refuse what is dangerous. Enabling one of them is an
@@ -141,10 +140,13 @@ mod tests {
         assert!(PLUGINS.len() < 32);
         let all = AdmissionPlugins::default();
         assert_eq!(AdmissionPlugins::switched(["NodeRestriction"], ["PodNodeSelector"]), Ok(all));
-        assert_eq!(AdmissionPlugins::switched(["LimitRanger", "PodSecurity"], ["ResourceQuota"]), Ok(all));
-        let named = ["NodeRestriction", "ResourceQuota", "PodNodeSelector"];
+        assert_eq!(
+            AdmissionPlugins::switched(["LimitRanger", "ResourceQuota"], ["DefaultIngressClass"]),
+            Ok(all)
+        );
+        let named = ["NodeRestriction", "DefaultIngressClass", "PodNodeSelector"];
         let without_effect: Vec<_> = AdmissionPlugins::without_effect(named).collect();
-        assert_eq!(without_effect, ["ResourceQuota", "PodNodeSelector"]);
+        assert_eq!(without_effect, ["DefaultIngressClass", "PodNodeSelector"]);
         let without = AdmissionPlugins::switched([], ["NodeRestriction", "Priority"]).unwrap();
         for (at, name) in AdmissionPlugins::names().enumerate() {
             assert!(all.has(at));

@@ -29,6 +29,7 @@ use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::proxy::kubelets::Kubelets;
 use crate::registry::backend::Backend;
+use crate::registry::quotas::QuotaTurns;
 use crate::registry::right_changes::RightChanges;
 use crate::registry::runtime_config::RuntimeConfig;
 
@@ -64,6 +65,7 @@ pub struct App {
     pub(super) watches: Arc<Budget>,
     webhooks: Webhooks,
     policies: Policies,
+    quota_turns: Arc<QuotaTurns>,
 }
 
 /// The parts of an [`App`].
@@ -94,6 +96,8 @@ pub struct AppConfig {
     pub limits: Limits,
     /// The metrics.
     pub metrics: Metrics,
+    /// Shared with the controller of ResourceQuotas.
+    pub(crate) quota_turns: Arc<QuotaTurns>,
     /// Tells watches to check their rights again.
     pub(crate) right_changes: Arc<RightChanges>,
     /// The optional API versions that are enabled.
@@ -140,6 +144,7 @@ impl App {
             watches: Budget::new(config.limits.watches),
             webhooks,
             policies: Policies::default(),
+            quota_turns: config.quota_turns,
         }
     }
 
@@ -151,7 +156,8 @@ impl App {
     /// Returns the checks of the writes of a request that was allowed.
     pub(crate) fn gate<'a>(&'a self, permit: &'a Permit, info: &'a RequestInfo) -> Gate<'a> {
         let settings = (&*self.authorization, self.authentication.bootstrap());
-        Gate::new(self.admission, settings, (&self.webhooks, &self.policies), permit, info)
+        let configured = (&self.webhooks, &self.policies, &*self.quota_turns);
+        Gate::new(self.admission, settings, configured, permit, info)
     }
 
     /// The authentication of requests.

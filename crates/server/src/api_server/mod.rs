@@ -326,6 +326,7 @@ impl ApiServer {
             let kubelets = Arc::new(kubelets(config.kubelets, &bootstrap, Arc::clone(&signing))?);
             reloading.spawn(Arc::clone(&kubelets).follow());
             let event_ttl = config.controller_settings.event_ttl;
+            let quota_turns = Arc::default();
             let controllers = ControllerConfig {
                 authority: bootstrap.authority_pem().to_owned(),
                 accounts: Arc::clone(authentication.service_accounts()),
@@ -335,6 +336,7 @@ impl ApiServer {
                 clock: config.clock,
                 bootstrap: config.bootstrap_authorities,
                 kinds: config.kinds.clone(),
+                quota_turns: Arc::clone(&quota_turns),
                 selection,
                 settings: config.controller_settings,
             };
@@ -365,6 +367,7 @@ impl ApiServer {
                 kubelets,
                 limits: config.limits,
                 metrics: config.metrics,
+                quota_turns,
                 right_changes,
                 runtime: config.runtime_config,
                 service_ranges: config.service_ranges,

@@ -1,11 +1,11 @@
 //! Background controllers: they collect objects without owners, empty namespaces that are being deleted, hold volumes and
 //! claims that are in use, follow the health of nodes and delete the pods of those that are lost, keep service accounts and
-//! the tokens in their secrets, put the serving authority into every namespace, write the rules of aggregated roles, remove
-//! expired bootstrap tokens, approve, sign and clean up certificate requests, and remove old events.
+//! the tokens in their secrets, count what quotas limit, put the serving authority into every namespace, write the rules of
+//! aggregated roles, remove expired bootstrap tokens, approve, sign and clean up certificate requests, and remove old events.
 //!
 //! Each controller follows the changes of the store and looks again at the objects that they concern. What fails is tried
-//! again, later each time. None polls, but that nodes that are not ready are looked at every few seconds. If several servers
-//! share a store, the controllers run on one of them at a time.
+//! again, later each time. None polls, but that nodes that are not ready are looked at every few seconds and quotas are
+//! counted every few minutes. If several servers share a store, the controllers run on one of them at a time.
 
 mod account_tokens;
 mod aggregation;
@@ -23,6 +23,7 @@ mod pod_gc;
 mod pods_by_node;
 mod protection;
 mod queue;
+mod resource_quotas;
 mod root_ca;
 mod runner;
 pub(crate) mod secret_alarm;
@@ -49,6 +50,7 @@ use crate::authz::Authorization;
 use crate::clock::Clock;
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::Settings;
+use crate::registry::quotas::QuotaTurns;
 use crate::signing::Signing;
 
 /// The name of the lease of the controllers.
@@ -80,6 +82,8 @@ pub struct ControllerConfig {
     pub bootstrap: Settings,
     /// The kinds of objects in namespaces.
     pub kinds: Kinds,
+    /// Shared with the admission of objects that quotas count.
+    pub(crate) quota_turns: Arc<QuotaTurns>,
     /// The enabled controllers (`--controllers`).
     pub selection: Selection,
     /// The numbers that they follow.
@@ -124,6 +128,12 @@ impl Controllers {
         spawn.one(aggregation::Aggregation::new(backend()));
         spawn.one(garbage_collector::GarbageCollector::new(backend(), config.kinds.clone()));
         spawn.always(definitions::Definitions::new(backend(), &config.kinds));
+        spawn.one(resource_quotas::ResourceQuotas::new(
+            backend(),
+            config.kinds.clone(),
+            config.quota_turns,
+            settings.resource_quota_sync_period,
+        ));
         spawn.one(namespaces::Namespaces::new(backend(), config.kinds));
         spawn.nodes(settings);
         // In a shared store events end by themselves.

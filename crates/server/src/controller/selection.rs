@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// The known controllers, each with its former short name.
-const KNOWN: [(&str, &str); 17] = [
+const KNOWN: [(&str, &str); 18] = [
     ("bootstrap-account-controller", "bootstrap-account"),
     ("bootstrap-bundle-controller", "bootstrap-bundle"),
     ("certificatesigningrequest-approving-controller", "csrapproving"),
@@ -16,6 +16,7 @@ const KNOWN: [(&str, &str); 17] = [
     ("persistentvolume-protection-controller", "pv-protection"),
     ("persistentvolumeclaim-protection-controller", "pvc-protection"),
     ("pod-garbage-collector-controller", "podgc"),
+    ("resourcequota-controller", "resourcequota"),
     ("root-ca-certificate-publisher-controller", "root-ca-cert-publisher"),
     ("serviceaccount-controller", "serviceaccount"),
     ("serviceaccount-token-controller", "serviceaccount-token"),

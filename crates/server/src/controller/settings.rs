@@ -15,6 +15,8 @@ pub struct ControllerSettings {
     pub missing_node_grace_period: Duration,
     /// How many pods that have ended are kept; 0 for all (`--terminated-pod-gc-threshold`).
     pub terminated_pod_gc_threshold: usize,
+    /// How often everything that quotas count is counted again (`--resource-quota-sync-period`).
+    pub resource_quota_sync_period: Duration,
     /// How long events are kept after their last write; zero for ever (`--event-ttl`).
     pub event_ttl: Duration,
 }
@@ -27,6 +29,7 @@ impl Default for ControllerSettings {
             node_startup_grace_period: Duration::from_secs(60),
             missing_node_grace_period: Duration::from_secs(40),
             terminated_pod_gc_threshold: 12_500,
+            resource_quota_sync_period: Duration::from_secs(5 * 60),
             event_ttl: Duration::from_secs(60 * 60),
         }
     }

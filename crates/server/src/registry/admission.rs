@@ -11,12 +11,16 @@ use portcullis_store::Store as _;
 
 use super::backend::Backend;
 use super::options::{DeleteOptions, WriteOptions};
+use super::quotas::Reservation;
 use super::storage;
 use super::target::Target;
 use crate::http::status::{Cause, Status};
 
 /// An answer, once everything that it takes has been looked up.
 pub(crate) type Answered<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> + Send + 'r>>;
+
+/// What is taken from quotas, once they have been looked up.
+pub(crate) type Reserved<'r> = Pin<Box<dyn Future<Output = Result<Reservation, Status>> + Send + 'r>>;
 
 /// The errors of an object's fields, once everything that the check reads has been looked up.
 pub(crate) type FieldErrors<'r> = Pin<Box<dyn Future<Output = Vec<FieldError>> + Send + 'r>>;
@@ -28,6 +32,9 @@ pub(crate) trait Admission: Sync {
 
     /// Validating admission, after the object was validated (CS-49).
     fn validate<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Answered<'r>;
+
+    /// What the write takes from the ResourceQuotas of its namespace. Asked last, right before the object is stored.
+    fn reserve<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Reserved<'r>;
 
     /// Whether the user may write this role or binding, in place of what is stored (RB-50 to RB-64), or create this
     /// namespace.

@@ -11,10 +11,10 @@ use super::context::Surroundings;
 use super::meta::{self, now};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
-use super::{managed, storage};
+use super::{freshness, managed, storage};
 use crate::http::status::{Details, Status};
 
-/// The number of attempts while other servers allocate at the same time.
+/// The number of attempts while other servers allocate, or change quotas, at the same time.
 const OUTRUN: usize = 100;
 /// The number of attempts to generate a name that is not taken.
 const NAME_ATTEMPTS: usize = 8;
@@ -133,6 +133,7 @@ async fn store(
     let key = storage::key(resource, scope.target.namespace, &name);
     let exists = || Status::already_exists(resource.group, resource.plural, &name);
     if options.is_dry_run {
+        scope.reserve(Operation::Create, &name, options, Some(object), None).await?;
         return match scope.stored(&key).await? {
             Some(_) => Err(exists()),
             None => unstored(scope, object).map(Some),
@@ -140,12 +141,21 @@ async fn store(
     }
     let value = scope.encode(object)?;
     let write = Write { key, expect: Expect::Absent, value: Some(value) };
-    match scope.backend.commit(surroundings.writes(write)).await {
-        Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
-        Err(StoreError::Conflict { key, .. }) if surroundings.is_outrun(&key) => Ok(None),
-        Err(StoreError::Conflict { key, .. }) => Err(scope.outdated(&key).unwrap_or_else(exists)),
-        Err(error) => Err(storage::failed(&error)),
+    for _ in 0..OUTRUN {
+        let reservation = scope.reserve(Operation::Create, &name, options, Some(object), None).await?;
+        let writes = surroundings.writes(write.clone()).into_iter().chain(reservation.writes()).collect();
+        return match scope.backend.commit(writes).await {
+            Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
+            Err(StoreError::Conflict { key, .. }) if surroundings.is_outrun(&key) => Ok(None),
+            Err(StoreError::Conflict { key, .. }) if reservation.is_outrun(&key) => {
+                freshness::fresh(scope.backend).await?;
+                continue;
+            }
+            Err(StoreError::Conflict { key, .. }) => Err(scope.outdated(&key).unwrap_or_else(exists)),
+            Err(error) => Err(storage::failed(&error)),
+        };
     }
+    Err(Status::store_unavailable("the quotas of the namespace change all the time; try again"))
 }
 
 /// Returns the entry of a commit of one write.

@@ -34,6 +34,7 @@ pub(crate) mod options;
 pub(crate) mod own_objects;
 pub(crate) mod part;
 pub(crate) mod patch;
+pub(crate) mod quotas;
 pub(crate) mod request_scope;
 pub(crate) mod right_changes;
 pub mod runtime_config;

@@ -2,7 +2,7 @@
 
 use kinds::Map;
 
-use super::admission::{Admission, AdmissionAttributes, Answered, FieldErrors};
+use super::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, Reserved};
 use super::target::Target;
 use crate::http::status::Status;
 
@@ -11,7 +11,11 @@ pub(crate) struct NoWrites;
 
 /// No handler of a read gets here.
 fn refused<'r>() -> Answered<'r> {
-    Box::pin(std::future::ready(Err(Status::internal("a request that only reads wants to write"))))
+    Box::pin(std::future::ready(Err(refusal())))
+}
+
+fn refusal() -> Status {
+    Status::internal("a request that only reads wants to write")
 }
 
 impl Admission for NoWrites {
@@ -21,6 +25,10 @@ impl Admission for NoWrites {
 
     fn validate<'r>(&'r self, _: &'r AdmissionAttributes<'_>) -> Answered<'r> {
         refused()
+    }
+
+    fn reserve<'r>(&'r self, _: &'r AdmissionAttributes<'_>) -> Reserved<'r> {
+        Box::pin(std::future::ready(Err(refusal())))
     }
 
     fn check_escalation<'r>(&'r self, _: &'r Target<'_>, _: &'r Map, _: Option<&'r Map>) -> Answered<'r> {

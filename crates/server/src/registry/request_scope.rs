@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use super::admission::{Admission, AdmissionAttributes, Operation, Options};
 use super::backend::Backend;
 use super::list_options::revision;
+use super::quotas::Reservation;
 use super::target::Target;
 use super::{freshness, storage};
 use crate::http::status::Status;
@@ -108,6 +109,21 @@ impl RequestScope<'_> {
         old: Option<&'r Map>,
     ) -> Result<(), Status> {
         self.admission.validate(&self.attributes(operation, name, options.into(), object, old)).await
+    }
+
+    /// What a write takes from the quotas of its namespace: the last question before the object is stored.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn reserve<'r>(
+        &'r self,
+        operation: Operation,
+        name: &'r str,
+        options: impl Into<Options<'r>>,
+        object: Option<&'r mut Map>,
+        old: Option<&'r Map>,
+    ) -> Result<Reservation, Status> {
+        self.admission.reserve(&self.attributes(operation, name, options.into(), object, old)).await
     }
 
     /// Whether the user may hand on what this object grants. Kinds that grant no permissions pass.

@@ -158,13 +158,15 @@ async fn attempt(
             Standing::Stale | Standing::Current => return Ok(Some(stored.bytes.clone())),
         }
     }
+    let reservation = scope.reserve(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     if options.is_dry_run {
         return unstored(scope, &object).map(Some);
     }
     let value = scope.encode(&object)?;
     let expect = Expect::Modified(stored.entry.modified);
     let write = Write { key: key.into(), expect, value: Some(value) };
-    match scope.backend.commit(surroundings.writes(write)).await {
+    let writes = surroundings.writes(write).into_iter().chain(reservation.writes()).collect();
+    match scope.backend.commit(writes).await {
         Ok(committed) => storage::served(resource, &entry(committed.entries)?.value).map(Some),
         Err(StoreError::Conflict { key, .. }) => scope.outdated(&key).map_or(Ok(None), Err),
         Err(error) => Err(storage::failed(&error)),

@@ -673,7 +673,7 @@ fn a_slow_reader_holds_little_and_nobody_else_waits() {
     let (response, stream) = connected.open("GET", &path, Protocol::Plain);
     assert_eq!(response.code, 200);
     let sinks: Vec<_> =
-        (0..50).map(|_| connected.open("POST", &format!("{PODS}/p/exec?stdin=1"), SPDY)).collect();
+        (0..200).map(|_| connected.open("POST", &format!("{PODS}/p/exec?stdin=1"), SPDY)).collect();
     assert!(sinks.iter().all(|(response, _)| response.code == 101));
     for name in 0..20 {
         let body = json!({"metadata": {"name": format!("m{name}")}});

@@ -42,6 +42,7 @@ mod nodes;
 mod objects;
 mod policies;
 mod protobuf;
+mod quotas;
 mod recorded_http;
 mod requests;
 mod reviews;

@@ -96,6 +96,23 @@ pub fn growth_refusal(claim: &Map, old: &Map, expands: impl FnOnce(&str) -> bool
     )
 }
 
+/// The storage class of a claim; empty if it has none.
+pub(crate) fn storage_class(claim: &Map) -> &str {
+    class(claim)
+}
+
+/// The VolumeAttributesClasses of a claim: the one that it asks for, has, and is about to get.
+pub(crate) fn attributes_classes(claim: &Map) -> Vec<&str> {
+    let status = claim.object("status");
+    let mut names = vec![
+        claim.object("spec").text("volumeAttributesClassName"),
+        status.text("currentVolumeAttributesClassName"),
+        status.object("modifyVolumeStatus").text("targetVolumeAttributesClassName"),
+    ];
+    names.retain(|name| !name.is_empty());
+    names
+}
+
 fn requested(claim: &Map) -> Quantity {
     quantity(claim.object("spec").object("resources").object("requests"), "storage").unwrap_or_default()
 }

@@ -1,8 +1,6 @@
 //! ResourceQuotas and LimitRanges: how much a namespace may use, and how much of it one of its objects.
 //!
-//! [`super::limit_ranges`] applies LimitRanges to pods and claims.
-//!
-//! DIVERGES: ResourceQuotas are stored and served, and limit nothing: kube-apiserver refuses what is beyond them.
+//! [`super::limit_ranges`] applies LimitRanges to pods and claims, [`crate::quota`] counts for ResourceQuotas.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +10,13 @@ use serde_json::Value;
 
 use crate::Map;
 use crate::fields::{ErrorList, Errors, Members};
+use crate::quota::REQUIRED;
 use crate::resource::{MetadataChecks, Resource, Subresource};
 use crate::resources::cells::{AGE, NAME, age, name, text_column};
 use crate::resources::formats::{immutable, qualified_name};
 use crate::resources::pods::same_value;
 use crate::resources::quantities::{amount_errors, quantity, round_amounts};
+use crate::resources::resource_names::is_standard_in_quotas;
 use crate::resources::status;
 use crate::schema::core::quota::{LIMIT_RANGE, RESOURCE_QUOTA, RESOURCE_QUOTA_STATUS};
 use crate::schema::values;
@@ -57,8 +57,8 @@ pub static RESOURCE_QUOTAS: Resource = Resource {
     prepare_status: status::keep_spec,
     validate_status: |quota, _| {
         let status = quota.object("status");
-        let mut errors = amounts("status.hard", status.object("hard"));
-        errors.extend(amounts("status.used", status.object("used")));
+        let mut errors = counted("status.hard", status.object("hard"));
+        errors.extend(counted("status.used", status.object("used")));
         errors
     },
     columns: COLUMNS,
@@ -101,9 +101,43 @@ fn amounts(field: &str, amounts: &Map) -> Errors {
     amounts.iter().flat_map(of).collect()
 }
 
+/// The most limits of one quota. DIVERGES: Kubernetes has no limit. Each new object of the namespace is compared with all.
+const MOST_LIMITS: usize = 500;
+
+/// The limits of a quota, or what is used of them.
+fn counted(field: &str, counted: &Map) -> Errors {
+    let mut errors = amounts(field, counted);
+    let unknown = counted.keys().filter(|name| !name.contains('/') && !is_standard_in_quotas(name));
+    errors.extend(unknown.map(|name| {
+        FieldError::invalid(
+            format!("{field}[{name}]"),
+            quoted(name),
+            "must be a standard resource for quotas",
+        )
+    }));
+    errors
+}
+
 fn validate_quota(quota: &Map) -> Errors {
     let spec = quota.object("spec");
-    let mut errors = amounts("spec.hard", spec.object("hard"));
+    let hard = spec.object("hard");
+    if hard.len() > MOST_LIMITS {
+        return Errors::from_iter([FieldError::too_many("spec.hard", hard.len(), MOST_LIMITS)]);
+    }
+    let mut errors = counted("spec.hard", hard);
+    for (i, scope) in spec.texts("scopes").enumerate() {
+        let applies = |name: &&String| applies_to(scope, name);
+        errors.push_if(!hard.keys().all(|name| applies(&name)), || {
+            let field = format!("spec.scopes[{i}]");
+            FieldError::invalid(field, quoted(scope), "unsupported scope applied to resource")
+        });
+    }
+    for pair in [["BestEffort", "NotBestEffort"], ["NotTerminating", "Terminating"]] {
+        let has_both = pair.iter().all(|scope| spec.texts("scopes").any(|given| given == *scope));
+        errors.push_if(has_both, || {
+            FieldError::invalid("spec.scopes", pair.map(quoted).join(", "), "conflicting scopes")
+        });
+    }
     let mut seen = BTreeSet::new();
     for (i, scope) in spec.texts("scopes").enumerate() {
         let field = format!("spec.scopes[{i}]");
@@ -118,6 +152,18 @@ fn validate_quota(quota: &Map) -> Errors {
         let scope = expression.text("scopeName");
         errors.push_if(!values::QUOTA_SCOPES.contains(&scope), || {
             FieldError::invalid(format!("{field}.scopeName"), quoted(scope), "unsupported scope")
+        });
+        let takes_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+        errors.push_if(!takes_values && expression.text("operator") != "Exists", || {
+            let detail = format!("must be 'Exists' when scope is {scope}");
+            FieldError::invalid(format!("{field}.operator"), quoted(expression.text("operator")), detail)
+        });
+        errors.push_if(!hard.keys().all(|name| applies_to(scope, name)), || {
+            FieldError::invalid(
+                format!("{field}.scopeName"),
+                quoted(scope),
+                "unsupported scope applied to resource",
+            )
         });
         let has_values = !expression.list("values").is_empty();
         let values = format!("{field}.values");
@@ -140,6 +186,19 @@ fn validate_quota(quota: &Map) -> Errors {
         }
     }
     errors
+}
+
+/// Whether objects in a scope can use what has this name. Extended resources and numbers of objects (`count/pods`) are not
+/// looked at, as in Kubernetes.
+fn applies_to(scope: &str, name: &str) -> bool {
+    if !is_standard_in_quotas(name) || !values::QUOTA_SCOPES.contains(&scope) {
+        return true;
+    }
+    match scope {
+        "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
+        "BestEffort" => name == "pods",
+        _ => name == "pods" || REQUIRED.contains(&name),
+    }
 }
 
 /// The members of a limit, each with a value for every resource.

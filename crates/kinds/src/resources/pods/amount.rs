@@ -24,7 +24,7 @@ pub(super) fn resources<'a>(
 
 /// A sum of quantities by resource, in thousandths, in the order in which the resources came.
 #[derive(Debug, Default)]
-pub(in crate::resources) struct Totals {
+pub(crate) struct Totals {
     sums: Vec<(String, Total)>,
     places: HashMap<String, usize>,
 }
@@ -39,7 +39,7 @@ struct Total {
 impl Totals {
     /// The total requests or limits of all containers: the maximum needed at any time, where init containers run one by
     /// one alongside the sidecars before them. `list` is `requests` or `limits`. Takes time in the number of amounts.
-    pub(in crate::resources) fn of_containers(spec: &Map, list: &str) -> Self {
+    pub(crate) fn of_containers(spec: &Map, list: &str) -> Self {
         let mut running = Self::default();
         for container in spec.objects("containers") {
             running.add(container, list);
@@ -84,7 +84,7 @@ impl Totals {
     }
 
     /// The sums by resource.
-    pub(in crate::resources) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
         self.sums.iter().map(|(name, total)| (name.as_str(), total.quantity()))
     }
 }

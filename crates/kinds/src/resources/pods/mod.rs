@@ -9,7 +9,7 @@ use crate::resource::{Action, CREATE_VERBS, Index, Keeps, Resource, Selectable, 
 use crate::schema::core::{BINDING, POD};
 
 pub mod admission;
-pub(super) mod amount;
+pub(crate) mod amount;
 mod claims;
 mod defaults;
 mod disruption;
@@ -35,7 +35,9 @@ pub(crate) use defaults::CONTAINER_LISTS;
 pub(super) use defaults::default_template;
 pub use disruption::{Stay, has_ended, mark_disrupted, mark_failed, mark_unready, stay};
 pub use prepare::{prepare_ephemeral_containers, prepare_resize};
+pub(crate) use qos::is_best_effort;
 pub use resize::{resize_refusal, resized_on};
+pub(crate) use status::is_finished;
 pub use subresources::{
     BindError, Deletion, add_topology_labels, bind, check_binding, check_eviction, mark_evicted, terminate,
 };

@@ -15,6 +15,11 @@ pub(super) fn class(pod: &Map) -> String {
     }
 }
 
+/// Whether the containers of a pod ask for nothing.
+pub(crate) fn is_best_effort(pod: &Map) -> bool {
+    class(pod) == "BestEffort"
+}
+
 /// The class of a spec: `Guaranteed` if every container has CPU and memory limits equal to its requests, `BestEffort`
 /// if there are no requests. Pod-level resources are used in place of those of containers.
 pub(super) fn of_spec(spec: &Map) -> &'static str {

@@ -297,7 +297,7 @@ impl<'a> Asked<'a> {
 }
 
 /// Returns whether a pod is finished.
-pub(super) fn is_finished(pod: &Map) -> bool {
+pub(crate) fn is_finished(pod: &Map) -> bool {
     matches!(pod.object("status").text("phase"), "Failed" | "Succeeded")
 }
 

@@ -73,6 +73,22 @@ const ALLOCATES: OnRequest = OnRequest {
 /// The default timeout of session affinity, in seconds.
 const AFFINITY_SECONDS: i64 = 10_800;
 
+/// How many load balancers and node ports a service counts as in ResourceQuotas. A load balancer counts as the ports of its
+/// nodes, too, unless it gets none.
+pub(crate) fn counted_by_quotas(service: &Map) -> (i64, i64) {
+    let spec = service.object("spec");
+    let count = |ports: usize| i64::try_from(ports).unwrap_or(i64::MAX);
+    let all = count(spec.objects("ports").len());
+    match spec.text("type") {
+        NODE_PORT => (0, all),
+        LOAD_BALANCER if spec.flag("allocateLoadBalancerNodePorts") == Some(false) => {
+            (1, count(spec.objects("ports").filter(|port| port.number("nodePort") != 0).count()))
+        }
+        LOAD_BALANCER => (1, all),
+        _ => (0, 0),
+    }
+}
+
 fn of_spec<'a>(service: &'a Map, member: &str) -> Cow<'a, str> {
     Cow::Borrowed(service.object("spec").text(member))
 }
