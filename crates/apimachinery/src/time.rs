@@ -69,8 +69,32 @@ impl fmt::Display for Instant {
         let (year, month, day) = date_of(self.seconds.div_euclid(DAY));
         let second = self.seconds.rem_euclid(DAY);
         let (hour, minute, second) = (second / HOUR, second % HOUR / MINUTE, second % MINUTE);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+        // Every write of an object prints times: padding by the formatter takes ten times as long.
+        match u16::try_from(year) {
+            Ok(year @ ..=9999) => f.write_str(text(&digits::<4>(year.into())))?,
+            _ => write!(f, "{year:04}")?,
+        }
+        let rest = [("-", month.into()), ("-", day.into()), ("T", hour), (":", minute), (":", second)];
+        for (separator, value) in rest {
+            f.write_str(separator)?;
+            f.write_str(text(&digits::<2>(value)))?;
+        }
+        f.write_str("Z")
     }
+}
+
+/// The last decimal digits of a number that is not negative.
+fn digits<const N: usize>(mut value: i64) -> [u8; N] {
+    let mut digits = [b'0'; N];
+    for digit in digits.iter_mut().rev() {
+        *digit += u8::try_from(value % 10).unwrap_or_default();
+        value /= 10;
+    }
+    digits
+}
+
+fn text(digits: &[u8]) -> &str {
+    std::str::from_utf8(digits).unwrap_or_default()
 }
 
 /// Parses `YYYY-MM-DDThh:mm:ss`, a fraction that `is_wanted` accepts, and `Z` or an offset. Like the API server, it

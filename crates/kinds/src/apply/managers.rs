@@ -170,6 +170,9 @@ impl Managers {
 
 /// Sorts printed entries.
 pub(super) fn sort(entries: &mut [Value]) {
+    if entries.len() < 2 {
+        return;
+    }
     entries.sort_by_cached_key(|entry| {
         let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
         let [operation, name, api_version, subresource] =

@@ -50,9 +50,9 @@ impl<V: Versions> Endpoint<'_, V> {
         let live = managed_fields(write.live);
         // The status cannot set them, and a new object has none.
         let given = given.filter(|_| self.subresource.is_empty() && !write.is_new);
-        let entries = match given {
-            Some(given) if is_reset(&given) => return,
-            Some(given) if Some(&given) != live => match Managers::parse(Some(&given)) {
+        let entries = match &given {
+            Some(given) if is_reset(given) => return,
+            Some(given) if Some(given) != live => match Managers::parse(Some(given)) {
                 Ok(managers) if !managers.entries.is_empty() => Some(managers),
                 _ => None,
             },
@@ -66,8 +66,19 @@ impl<V: Versions> Endpoint<'_, V> {
         let Some(comparisons) = self.comparisons(write.live, new) else { return };
         if !is_given
             && let Some(entries) = live.and_then(Value::as_array)
-            && let Some(entries) = self.quick(entries, &manager, &comparisons)
+            && let Some(quick) = self.quick(entries, &manager, &comparisons)
         {
+            // What the body said of them is what they were.
+            let mut entries = match given {
+                Some(Value::Array(given)) => given,
+                _ => entries.clone(),
+            };
+            if let Quick::Renewed(at) = quick
+                && let Some(entry) = entries.get_mut(at).and_then(Value::as_object_mut)
+            {
+                entry.insert("time".to_owned(), self.now.into());
+                sort(&mut entries);
+            }
             return set_managed_fields(new, entries);
         }
         let mut managers = entries.unwrap_or_else(|| Managers::parse(live).unwrap_or_default());
@@ -114,17 +125,17 @@ impl<V: Versions> Endpoint<'_, V> {
         }
     }
 
-    /// The entries if the sets of fields stay as they are: nothing changed, or only values that this manager owns alone.
-    /// Most writes are such: those of nodes and leases. Nothing if it may be otherwise.
+    /// What becomes of the entries if the sets of fields stay as they are: nothing changed, or only values that this manager
+    /// owns alone. Most writes are such: those of nodes and leases. Nothing if it may be otherwise.
     fn quick(
         &self,
         entries: &[Value],
         manager: &Manager,
         comparisons: &Comparisons<'_, '_, V>,
-    ) -> Option<Vec<Value>> {
+    ) -> Option<Quick> {
         let comparison = &comparisons.first;
         if comparison.is_empty() {
-            return Some(entries.to_vec());
+            return Some(Quick::Same);
         }
         if !comparison.added.is_empty() || !comparison.removed.is_empty() {
             return None;
@@ -146,12 +157,16 @@ impl<V: Versions> Endpoint<'_, V> {
                 _ => return None,
             }
         }
-        let mut entries = entries.to_vec();
-        let entry = entries.get_mut(own?)?.as_object_mut()?;
-        entry.insert("time".to_owned(), self.now.into());
-        sort(&mut entries);
-        Some(entries)
+        own.map(Quick::Renewed)
     }
+}
+
+/// What becomes of entries whose sets of fields stay as they are.
+enum Quick {
+    /// Nothing.
+    Same,
+    /// The entry at this place gets the time of the write.
+    Renewed(usize),
 }
 
 /// Whether two `managedFields` differ in nothing but times. Other times in another order are more than that, as in

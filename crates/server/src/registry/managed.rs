@@ -129,11 +129,6 @@ pub(super) fn record_own(resource: &'static Resource, manager: &str, old: Option
 
 /// Undoes a change that is one of times in `managedFields` alone: nobody did anything then.
 pub(super) fn forget_times(object: &mut Map, old: &Map) {
-    let [new, was] = [&*object, old].map(|object| meta::of(object).get("managedFields"));
-    let (Some(new), Some(was)) = (new, was) else { return };
-    if new == was || !kinds::apply::differ_in_times_only(new, was) {
-        return;
-    }
     let is_same = |name: &String, of: &Map, value: &serde_json::Value| of.get(name) == Some(value);
     let is_unchanged = object.len() == old.len()
         && object.iter().all(|(name, value)| name == "metadata" || is_same(name, old, value));
@@ -141,7 +136,9 @@ pub(super) fn forget_times(object: &mut Map, old: &Map) {
     let is_unchanged = is_unchanged
         && metadata.len() == before.len()
         && metadata.iter().all(|(name, value)| name == "managedFields" || is_same(name, before, value));
-    if is_unchanged {
+    let [new, was] = [metadata, before].map(|metadata| metadata.get("managedFields"));
+    let differ_in_times = |(new, was)| new != was && kinds::apply::differ_in_times_only(new, was);
+    if is_unchanged && new.zip(was).is_some_and(differ_in_times) {
         meta::copy(object, "managedFields", old);
     }
 }

@@ -50,6 +50,19 @@ pub(crate) fn copy(object: &mut Map, field: &str, from: &Map) {
     });
 }
 
+/// A copy of an object without a field of its metadata.
+pub(crate) fn without(object: &Map, field: &str) -> Map {
+    let kept = |(name, value): (&String, &Value)| (name.clone(), value.clone());
+    let copied = |(name, value): (&String, &Value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let metadata = metadata.iter().filter(|(name, _)| *name != field).map(kept).collect();
+            (name.clone(), Value::Object(metadata))
+        }
+        _ => kept((name, value)),
+    };
+    object.iter().map(copied).collect()
+}
+
 /// Removes a field of the metadata.
 pub(crate) fn unset(object: &mut Map, field: &str) {
     change(object, |metadata| metadata.remove(field));

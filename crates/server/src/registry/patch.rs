@@ -6,11 +6,15 @@ use http::StatusCode;
 use kinds::Map;
 use kinds::decode::Problem;
 use kinds::patch::{self, PatchError, PatchKind};
+use memchr::memmem;
 
 use super::options::FieldValidation;
 use super::request_scope::RequestScope;
 use super::{decode, meta, update};
 use crate::http::status::{Cause, Status};
+
+/// The metadata that says who manages which fields.
+const MANAGERS: &str = "managedFields";
 
 /// A patch of a client.
 pub(crate) struct Patch<'a> {
@@ -30,7 +34,13 @@ impl Patch<'_> {
         // A patch applies to the object in the version of the path.
         let served = scope.target.served;
         let shape = served.schema;
-        let old = decode::shown(old.clone(), served);
+        // Reading what most patches do not touch would take as long as all the rest.
+        let managers = meta::of(old).get(MANAGERS).filter(|_| self.leaves_managers());
+        let old = match managers {
+            Some(_) => meta::without(old, MANAGERS),
+            None => old.clone(),
+        };
+        let old = decode::shown(old, served);
         let patched = patch::apply(self.kind, old, self.bytes, shape).map_err(|error| refusal(&error))?;
         let mut problems = match self.validation {
             FieldValidation::Strict => patch::problems(self.kind, self.bytes),
@@ -65,7 +75,17 @@ impl Patch<'_> {
         decode::default(scope.target.resource, &mut object);
         meta::drop_repeated_owners(&mut object);
         update::check_name(scope, &object)?;
+        if let Some(managers) = managers {
+            meta::set(&mut object, MANAGERS, managers.clone());
+        }
         Ok(object)
+    }
+
+    /// Whether the patch cannot change `managedFields`: it does not name them, has no directive that replaces what is around
+    /// them, and no other spelling of either.
+    fn leaves_managers(&self) -> bool {
+        let has = |text: &str| memmem::find(self.bytes, text.as_bytes()).is_some();
+        self.kind != PatchKind::Json && !["$", "\\", MANAGERS].into_iter().any(has)
     }
 }
 
