@@ -74,7 +74,7 @@ impl fmt::Display for Instant {
             Ok(year @ ..=9999) => f.write_str(text(&digits::<4>(year.into())))?,
             _ => write!(f, "{year:04}")?,
         }
-        let rest = [("-", month.into()), ("-", day.into()), ("T", hour), (":", minute), (":", second)];
+        let rest = [("-", month), ("-", day), ("T", hour), (":", minute), (":", second)];
         for (separator, value) in rest {
             f.write_str(separator)?;
             f.write_str(text(&digits::<2>(value)))?;

@@ -353,8 +353,7 @@ proptest! {
     /// An update takes the difference: afterwards as much is used as if the object had been new like that.
     #[test]
     fn updates_take_the_difference(objects in objects()) {
-        for pair in objects.windows(2) {
-            let [(resource, before), (other, after)] = pair else { unreachable!() };
+        for ((resource, before), (other, after)) in objects.iter().zip(objects.iter().skip(1)) {
             if resource != other || !is_measured(resource) {
                 continue;
             }

@@ -24,7 +24,7 @@ const COUNTED_BY_NAME: [&str; 4] = ["configmaps", "replicationcontrollers", "res
 
 /// Whether quotas count more than the number of objects of a kind.
 pub fn is_measured(resource: &Resource) -> bool {
-    [&PODS, &SERVICES, &PERSISTENT_VOLUME_CLAIMS, &RESOURCE_CLAIMS].iter().any(|row| *row == resource)
+    [&PODS, &SERVICES, &PERSISTENT_VOLUME_CLAIMS, &RESOURCE_CLAIMS].contains(&resource)
 }
 
 /// Whether quotas never count the objects of a kind: events, as in Kubernetes.
@@ -59,7 +59,7 @@ fn is_counted_by_name(resource: &Resource) -> bool {
     let is_core = resource.group.is_empty();
     is_core
         && (COUNTED_BY_NAME.contains(&resource.plural)
-            || [&SERVICES, &PERSISTENT_VOLUME_CLAIMS].iter().any(|row| *row == resource))
+            || [&SERVICES, &PERSISTENT_VOLUME_CLAIMS].contains(&resource))
 }
 
 fn qualified(resource: &Resource) -> String {
