@@ -41,6 +41,9 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
+/// What is taken out of the new object before it is compared.
+static MANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&["metadata.managedFields"]));
+
 /// The endpoint of a write.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<'e, V> {
@@ -87,7 +90,10 @@ impl<'e, V: Versions> Endpoint<'e, V> {
 
     fn compared(&self, schema: V::Schema, old: &Map, new: &Map) -> Comparison {
         let mut comparison = Comparison::of(schema, old, new);
-        comparison.each(|set| self.keep(set));
+        comparison.each(|set| {
+            set.subtract_deep(&MANAGED_FIELDS);
+            self.keep(set);
+        });
         comparison
     }
 }

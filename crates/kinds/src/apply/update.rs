@@ -219,3 +219,86 @@ fn has_any(fields: &Value, set: &FieldSet) -> bool {
     let is_ours = |key: &String| key == "." || super::step::parse(key) == Ok(Some(key.as_str().into()));
     is_missing && !fields.as_object().is_some_and(|fields| fields.keys().all(is_ours))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::apply::Typed;
+    use crate::resource::Keeps;
+    use crate::resources::leases::LEASES;
+
+    const VERSION: &str = "coordination.k8s.io/v1";
+
+    struct Leases;
+
+    impl Versions for Leases {
+        type Schema = Typed;
+
+        fn schema(&self, version: &str) -> Option<Typed> {
+            (version == VERSION).then(|| Typed::of(LEASES.schema))
+        }
+
+        fn convert<'o>(&self, object: Cow<'o, Map>, _: &str, _: &str) -> Option<Cow<'o, Map>> {
+            Some(object)
+        }
+    }
+
+    fn lease() -> Map {
+        let entry = |manager: &str, fields: Value| {
+            json!({"manager": manager, "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1",
+                "time": "2026-01-01T00:00:00Z", "fieldsV1": {"f:spec": fields}})
+        };
+        let entries = [
+            entry("controller", json!({"f:holderIdentity": {}})),
+            entry("kubelet", json!({"f:renewTime": {}})),
+        ];
+        let lease = json!({
+            "metadata": {"name": "node", "managedFields": entries},
+            "spec": {"holderIdentity": "node", "renewTime": "2026-01-01T00:00:00.000000Z"},
+        });
+        lease.as_object().unwrap().clone()
+    }
+
+    /// Whether the entries stay but for a time, and the `managedFields` after the write. `change` changes the spec.
+    fn written(manager: &str, change: impl Fn(&mut Map)) -> (bool, Value) {
+        let now = "2026-01-02T00:00:00Z";
+        let endpoint =
+            Endpoint { versions: &Leases, version: VERSION, subresource: "", keeps: Keeps::ALL, now };
+        let (live, mut new) = (lease(), lease());
+        change(new.get_mut("spec").unwrap().as_object_mut().unwrap());
+        let mut bare = new.clone();
+        take_managed_fields(&mut bare);
+        let comparisons = endpoint.comparisons(&live, &bare).unwrap();
+        let entries = managed_fields(&live).and_then(Value::as_array).unwrap();
+        let by = endpoint.manager(manager, Operation::Update);
+        let is_quick = endpoint.quick(entries, &by, &comparisons).is_some();
+        let mut managers = Managers::parse(managed_fields(&live)).unwrap();
+        endpoint.record(&mut managers, by, comparisons);
+        endpoint.update(manager, Write { live: &live, is_new: false }, &mut new);
+        let entries = managed_fields(&new).unwrap().clone();
+        assert_eq!(entries, Value::from(managers.print()), "either way leads to the same");
+        (is_quick, entries)
+    }
+
+    #[test]
+    fn leases_are_renewed_without_reading_sets_of_fields() {
+        let set = |name: &'static str, value: &'static str| {
+            move |spec: &mut Map| drop(spec.insert(name.to_owned(), value.into()))
+        };
+        let (is_quick, entries) = written("kubelet", set("renewTime", "2026-01-02T00:00:00.000000Z"));
+        assert!(is_quick);
+        assert_eq!(entries[1]["time"], "2026-01-02T00:00:00Z");
+        let (is_quick, entries) = written("kubelet", |_| {});
+        assert!(is_quick);
+        assert_eq!(&entries, managed_fields(&lease()).unwrap());
+        for (manager, name) in
+            [("kubelet", "holderIdentity"), ("other", "renewTime"), ("kubelet", "strategy")]
+        {
+            assert!(!written(manager, set(name, "2026-01-03T00:00:00.000000Z")).0, "{manager} {name}");
+        }
+    }
+}
