@@ -2,12 +2,12 @@
 //!
 //! Pure functions over objects. Nothing here looks up an object, refuses a request or writes a status.
 
+mod amounts;
 mod pods;
 mod scopes;
+mod status;
 mod tally;
 mod usage;
-
-use std::collections::BTreeMap;
 
 use portcullis_apimachinery::quantity::Quantity;
 use serde_json::Value;
@@ -18,12 +18,12 @@ use crate::resource::Resource;
 use crate::resources::pods::PODS;
 use crate::resources::quantities::quantity;
 
+pub use amounts::Usage;
 pub(crate) use pods::REQUIRED;
+pub use status::is_settled;
+use status::with_used;
 pub use tally::Tally;
 pub use usage::is_measured;
-
-/// Amounts by the name of what is counted, such as `pods`, `requests.cpu` or `count/deployments.apps`.
-pub type Usage = BTreeMap<String, Quantity>;
 
 /// A new or changed object that its namespace may have no room for.
 #[derive(Clone, Debug)]
@@ -118,25 +118,6 @@ impl<'a> Demand<'a> {
 
 /// What is counted, how much more of it is needed, how much is used, and the limit.
 type Exceeded<'a> = (&'a String, Quantity, Quantity, Quantity);
-
-/// Whether the status of a quota has its limits, and says of each how much is used. If not, what is used must be counted
-/// ([`Tally`]) before the quota can be applied.
-pub fn is_settled(quota: &Map) -> bool {
-    let (hard, status) = (quota.object("spec").object("hard"), quota.object("status"));
-    let is_known = |counted: &String| quantity(status.object("used"), counted).is_some();
-    status.object("hard") == hard && hard.keys().all(is_known)
-}
-
-/// The quota with its limits and with this usage in its status.
-fn with_used(quota: &Map, used: Map) -> Map {
-    let mut settled = quota.clone();
-    let hard = quota.object("spec").object("hard").clone();
-    if let Some(status) = settled.object_or_new("status") {
-        status.insert("hard".to_owned(), Value::Object(hard));
-        status.insert("used".to_owned(), Value::Object(used));
-    }
-    settled
-}
 
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use portcullis_apimachinery::quantity::Quantity;
 use portcullis_apimachinery::time::Instant;
 use serde_json::Value;
 
-use super::Usage;
+use super::amounts::Usage;
 use crate::Map;
 use crate::fields::Members;
 use crate::resources::pods::amount::Totals;

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Usage, scopes, usage, with_used};
+use super::amounts::Usage;
+use super::status::with_used;
+use super::{scopes, usage};
+use crate::fields::Members;
 use crate::resource::Resource;
 use crate::{Kinds, Map};
-
-use crate::fields::Members;
 
 /// What the objects seen so far use of some quotas.
 #[derive(Debug)]

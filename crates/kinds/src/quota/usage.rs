@@ -2,7 +2,8 @@
 
 use portcullis_apimachinery::quantity::Quantity;
 
-use super::{Usage, pods};
+use super::amounts::{Usage, add};
+use super::pods;
 use crate::Map;
 use crate::fields::Members;
 use crate::resource::Resource;
@@ -131,10 +132,4 @@ fn add_devices(usage: &mut Usage, claim: &Map) {
             add(usage, counted, &devices);
         }
     }
-}
-
-/// Adds an amount to what is used already.
-pub(super) fn add(usage: &mut Usage, counted: String, amount: &Quantity) {
-    let used = usage.entry(counted).or_default();
-    *used = used.plus(amount);
 }

@@ -15,7 +15,7 @@ use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
 use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, Reserved};
 use crate::registry::bootstrap_authorities::Settings;
-use crate::registry::quotas::{QuotaTurns, Reservation};
+use crate::registry::reservation::{QuotaTurns, Reservation};
 use crate::registry::target::Target;
 
 /// See the module.

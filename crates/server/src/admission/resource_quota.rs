@@ -16,7 +16,8 @@ use super::plugin::{Plugin, Rule};
 use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
 use crate::registry::meta::now;
-use crate::registry::quotas::{self, QuotaTurns, Reservation};
+use crate::registry::quotas;
+use crate::registry::reservation::{QuotaTurns, Reservation};
 use crate::registry::storage::Stored;
 use crate::registry::write::{self, SERVER};
 

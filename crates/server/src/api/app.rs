@@ -29,7 +29,7 @@ use crate::http::budget::Budget;
 use crate::http::limits::Limits;
 use crate::proxy::kubelets::Kubelets;
 use crate::registry::backend::Backend;
-use crate::registry::quotas::QuotaTurns;
+use crate::registry::reservation::QuotaTurns;
 use crate::registry::right_changes::RightChanges;
 use crate::registry::runtime_config::RuntimeConfig;
 

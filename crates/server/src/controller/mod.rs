@@ -50,7 +50,7 @@ use crate::authz::Authorization;
 use crate::clock::Clock;
 use crate::registry::backend::Backend;
 use crate::registry::bootstrap_authorities::Settings;
-use crate::registry::quotas::QuotaTurns;
+use crate::registry::reservation::QuotaTurns;
 use crate::signing::Signing;
 
 /// The name of the lease of the controllers.

@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep};
 use super::runner::{Controller, Next};
 use crate::http::status::Status;
 use crate::registry::backend::Backend;
-use crate::registry::quotas::{self, QuotaTurns};
+use crate::registry::quotas;
+use crate::registry::reservation::QuotaTurns;
 use crate::registry::storage;
 use crate::registry::write::{self, CONTROLLERS};
 

@@ -11,7 +11,7 @@ use portcullis_store::Store as _;
 
 use super::backend::Backend;
 use super::options::{DeleteOptions, WriteOptions};
-use super::quotas::Reservation;
+use super::reservation::Reservation;
 use super::storage;
 use super::target::Target;
 use crate::http::status::{Cause, Status};

@@ -36,6 +36,7 @@ pub(crate) mod part;
 pub(crate) mod patch;
 pub(crate) mod quotas;
 pub(crate) mod request_scope;
+pub(crate) mod reservation;
 pub(crate) mod right_changes;
 pub mod runtime_config;
 pub(crate) mod selection;

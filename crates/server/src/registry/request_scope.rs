@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use super::admission::{Admission, AdmissionAttributes, Operation, Options};
 use super::backend::Backend;
 use super::list_options::revision;
-use super::quotas::Reservation;
+use super::reservation::Reservation;
 use super::target::Target;
 use super::{freshness, storage};
 use crate::http::status::Status;
