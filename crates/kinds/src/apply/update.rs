@@ -50,9 +50,10 @@ impl<V: Versions> Endpoint<'_, V> {
         let live = managed_fields(write.live);
         // The status cannot set them, and a new object has none.
         let given = given.filter(|_| self.subresource.is_empty() && !write.is_new);
+        let is_same = given.as_ref() == live;
         let entries = match &given {
             Some(given) if is_reset(given) => return,
-            Some(given) if Some(given) != live => match Managers::parse(Some(given)) {
+            Some(given) if !is_same => match Managers::parse(Some(given)) {
                 Ok(managers) if !managers.entries.is_empty() => Some(managers),
                 _ => None,
             },
@@ -68,9 +69,9 @@ impl<V: Versions> Endpoint<'_, V> {
             && let Some(entries) = live.and_then(Value::as_array)
             && let Some(quick) = self.quick(entries, &manager, &comparisons)
         {
-            // What the body said of them is what they were.
+            // A list that cannot be read changes nothing.
             let mut entries = match given {
-                Some(Value::Array(given)) => given,
+                Some(Value::Array(given)) if is_same => given,
                 _ => entries.clone(),
             };
             if let Quick::Renewed(at) = quick
@@ -295,6 +296,13 @@ mod tests {
         let (is_quick, entries) = written("kubelet", |_| {});
         assert!(is_quick);
         assert_eq!(&entries, managed_fields(&lease()).unwrap());
+        let (live, mut new) = (lease(), lease());
+        let metadata = new.get_mut("metadata").unwrap().as_object_mut().unwrap();
+        metadata.insert(FIELD.to_owned(), json!([{"operation": "Sing"}]));
+        let (keeps, now) = (Keeps::ALL, "2026-01-02T00:00:00Z");
+        let endpoint = Endpoint { versions: &Leases, version: VERSION, subresource: "", keeps, now };
+        endpoint.update("kubelet", Write { live: &live, is_new: false }, &mut new);
+        assert_eq!(new, live, "entries that cannot be read change nothing");
         for (manager, name) in
             [("kubelet", "holderIdentity"), ("other", "renewTime"), ("kubelet", "strategy")]
         {

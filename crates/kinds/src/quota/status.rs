@@ -7,7 +7,7 @@ use crate::fields::Members;
 use crate::resources::quantities::quantity;
 
 /// Whether the status of a quota has its limits, and says of each how much is used. If not, what is used must be counted
-/// ([`Tally`]) before the quota can be applied.
+/// (`Tally`) before the quota can be applied.
 pub fn is_settled(quota: &Map) -> bool {
     let (hard, status) = (quota.object("spec").object("hard"), quota.object("status"));
     let is_known = |counted: &String| quantity(status.object("used"), counted).is_some();
