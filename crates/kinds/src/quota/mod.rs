@@ -71,7 +71,8 @@ impl<'a> Demand<'a> {
         if !(is_covered || was_covered) || !hard.keys().any(|counted| is_tracked(&counted)) {
             return Ok(None);
         }
-        if is_covered && *self.resource == PODS {
+        // Pods that are there must remain changeable: their finalizers must be removable.
+        if is_covered && !was_covered && *self.resource == PODS {
             let required = hard.keys().filter(is_tracked).map(String::as_str);
             pods::requirements_met(self.object, required)
                 .map_err(|missing| format!("failed quota: {name}: {missing}"))?;

@@ -84,6 +84,24 @@ fn pods_must_state_the_cpu_and_memory_that_a_quota_counts() {
 }
 
 #[test]
+fn a_pod_that_was_there_before_the_quota_can_still_be_changed() {
+    let quota = quota("compute", json!({"hard": {"requests.cpu": "1", "pods": "1"}}));
+    let silent = pod(json!({}), json!({}));
+    assert!(take(&quota, &PODS, &silent, None).is_err());
+    let mut labelled = silent.clone();
+    labelled.insert("metadata".to_owned(), json!({"labels": {"a": "b"}}));
+    assert_eq!(take(&quota, &PODS, &labelled, Some(&silent)), Ok(quota));
+}
+
+#[test]
+fn mirror_pods_count_like_all_others_mp_24() {
+    let quota = quota("pods", json!({"hard": {"pods": "0"}}));
+    let mut mirror = pod(json!({}), json!({}));
+    mirror.insert("metadata".to_owned(), json!({"annotations": {"kubernetes.io/config.mirror": "x"}}));
+    assert!(take(&quota, &PODS, &mirror, None).is_err());
+}
+
+#[test]
 fn pods_that_have_ended_count_as_objects_alone() {
     let quota = quota("q", json!({"hard": {"count/pods": "9", "pods": "9"}}));
     let usage = |extra: Value| {

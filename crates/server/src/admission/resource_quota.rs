@@ -1,4 +1,4 @@
-//! ResourceQuota: refuses what does not fit into the quotas of its namespace.
+//! ResourceQuota: refuses what does not fit into the quotas of its namespace. Mirror pods are counted like all others (MP-24).
 //!
 //! DIVERGES: what is used is stored in one step with the object. kube-apiserver counts first, so that a write that fails
 //! afterwards is counted until its controller counts again.
