@@ -41,7 +41,7 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// What is taken out of the new object before it is compared.
+/// `metadata.managedFields`, which nobody owns. The new object does not have it while it is compared.
 static MANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&["metadata.managedFields"]));
 
 /// The endpoint of a write.

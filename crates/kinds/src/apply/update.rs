@@ -126,8 +126,8 @@ impl<V: Versions> Endpoint<'_, V> {
         }
     }
 
-    /// What becomes of the entries if the sets of fields stay as they are: nothing changed, or only values that this manager
-    /// owns alone. Most writes are such: those of nodes and leases. Nothing if it may be otherwise.
+    /// Finds the writes that change no set of fields, without reading the sets: nothing changed, or only values that this
+    /// manager owns alone. Most writes are such: those of nodes and leases. `None` if the sets may change.
     fn quick(
         &self,
         entries: &[Value],
@@ -162,9 +162,9 @@ impl<V: Versions> Endpoint<'_, V> {
     }
 }
 
-/// What becomes of entries whose sets of fields stay as they are.
+/// A write that changes no set of fields.
 enum Quick {
-    /// Nothing.
+    /// No entry changes.
     Same,
     /// The entry at this place gets the time of the write.
     Renewed(usize),

@@ -36,8 +36,8 @@ pub struct Demand<'a> {
 }
 
 impl<'a> Demand<'a> {
-    /// What a write takes of the quotas of its namespace; nothing if quotas are not about such a write. `old` is what the
-    /// object was, `now` the time in seconds since 1970.
+    /// The demand of a write; none if quotas do not count such writes. `old` is the stored object that is replaced, and `now`
+    /// the time in seconds since 1970.
     pub fn of(
         resource: &'static Resource,
         object: &'a Map,
@@ -95,7 +95,7 @@ impl<'a> Demand<'a> {
             let total = before.plus(&more);
             let limit = Quantity::from_json(limit).unwrap_or_default();
             if more > zero && total > limit {
-                exceeded.push((counted, more, before, limit));
+                exceeded.push(Exceeded { counted, requested: more, used: before, limit });
                 continue;
             }
             // What was never counted cannot be given back.
@@ -108,17 +108,23 @@ impl<'a> Demand<'a> {
             };
             return Err(format!(
                 "exceeded quota: {name}, requested: {}, used: {}, limited: {}",
-                list(|(counted, more, ..)| format!("{counted}={more}")),
-                list(|(counted, _, before, _)| format!("{counted}={before}")),
-                list(|(counted, .., limit)| format!("{counted}={limit}")),
+                list(|it| format!("{}={}", it.counted, it.requested)),
+                list(|it| format!("{}={}", it.counted, it.used)),
+                list(|it| format!("{}={}", it.counted, it.limit)),
             ));
         }
         Ok((after != *used).then(|| with_used(quota, after)))
     }
 }
 
-/// What is counted, how much more of it is needed, how much is used, and the limit.
-type Exceeded<'a> = (&'a String, Quantity, Quantity, Quantity);
+/// A limit that an object exceeds.
+struct Exceeded<'a> {
+    /// The name of what is limited.
+    counted: &'a str,
+    requested: Quantity,
+    used: Quantity,
+    limit: Quantity,
+}
 
 #[cfg(test)]
 mod tests;

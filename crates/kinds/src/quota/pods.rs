@@ -15,11 +15,13 @@ use crate::resources::pods::{is_best_effort, is_finished};
 use crate::resources::quantities::quantity;
 use crate::resources::resource_names::{is_extended, is_huge_pages};
 
-/// What a pod must state for each container, if a quota counts it.
+/// The requests and limits that every container needs if a quota limits them.
 pub(crate) const REQUIRED: [&str; 6] =
     ["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
-/// What can be asked for a pod as a whole.
+/// The resources that can be requested for a pod as a whole.
 const OF_PODS: [&str; 2] = ["cpu", "memory"];
+/// The most containers that a refusal names. DIVERGES: Kubernetes names all.
+const MOST_NAMED: usize = 20;
 /// The resources that quotas count as requests, with and without `requests.`, and as limits.
 const COMPUTE: [&str; 3] = ["cpu", "ephemeral-storage", "memory"];
 
@@ -130,7 +132,7 @@ fn raise(resources: &mut Map, list: &str, to: &Map) {
 /// Checks that a pod states how much it needs of what a quota counts, of CPU and memory: for the pod or for each container.
 ///
 /// # Errors
-/// What is missing, and for which containers.
+/// The missing requests and limits, with the names of the containers.
 pub(super) fn requirements_met<'a>(pod: &Map, counted: impl Iterator<Item = &'a str>) -> Result<(), String> {
     let required: BTreeSet<&str> = counted.filter(|counted| REQUIRED.contains(counted)).collect();
     if required.is_empty() {
@@ -160,13 +162,15 @@ pub(super) fn requirements_met<'a>(pod: &Map, counted: impl Iterator<Item = &'a 
     if missing.is_empty() {
         return Ok(());
     }
-    let told: Vec<String> = missing
-        .into_iter()
-        .map(|(counted, containers)| {
-            format!("{counted} for: {}", containers.into_iter().collect::<Vec<_>>().join(","))
-        })
-        .collect();
-    Err(format!("must specify {}", told.join("; ")))
+    let told = missing.into_iter().map(|(counted, containers)| {
+        let more = containers.len().saturating_sub(MOST_NAMED);
+        let mut names: Vec<String> = containers.into_iter().take(MOST_NAMED).map(str::to_owned).collect();
+        if more > 0 {
+            names.push(format!("and {more} more"));
+        }
+        format!("{counted} for: {}", names.join(","))
+    });
+    Err(format!("must specify {}", told.collect::<Vec<_>>().join("; ")))
 }
 
 /// Whether a pod is in a scope, apart from what the scope says of values.

@@ -40,10 +40,11 @@ impl<'a> Tally<'a> {
         self.add_usage(&uses, |quota| scopes::cover(quota, resource, object));
     }
 
-    /// Adds an object of a kind of which only the number counts ([`super::is_measured`]).
-    pub fn add_one(&mut self, resource: &'static Resource) {
+    /// Adds so many objects of a kind of which only the number counts ([`super::is_measured`]).
+    pub fn add_number(&mut self, resource: &'static Resource, number: usize) {
         let nothing = Map::new();
-        self.add_usage(&usage::of_any(resource), |quota| scopes::cover(quota, resource, &nothing));
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        self.add_usage(&usage::of_number(resource, number), |quota| scopes::cover(quota, resource, &nothing));
     }
 
     fn add_usage(&mut self, uses: &Usage, covers: impl Fn(&Map) -> bool) {

@@ -84,6 +84,15 @@ fn pods_must_state_the_cpu_and_memory_that_a_quota_counts() {
 }
 
 #[test]
+fn few_of_many_containers_are_named() {
+    let quota = quota("compute", json!({"hard": {"requests.cpu": "1"}}));
+    let containers: Vec<Value> = (0..1000).map(|i| json!({"name": format!("c{i}")})).collect();
+    let pod = map(json!({"spec": {"containers": containers}}));
+    let refused = take(&quota, &PODS, &pod, None).unwrap_err();
+    assert!(refused.ends_with(",and 980 more") && refused.len() < 300, "{refused}");
+}
+
+#[test]
 fn a_pod_that_was_there_before_the_quota_can_still_be_changed() {
     let quota = quota("compute", json!({"hard": {"requests.cpu": "1", "pods": "1"}}));
     let silent = pod(json!({}), json!({}));
@@ -353,7 +362,7 @@ proptest! {
         for (resource, object) in stored.iter().rev() {
             match is_measured(resource) {
                 true => tally.add(resource, object, NOW),
-                false => tally.add_one(resource),
+                false => tally.add_number(resource, 1),
             }
         }
         for (charged, counted) in charged.iter().zip(tally.settled()) {

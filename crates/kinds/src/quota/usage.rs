@@ -14,9 +14,9 @@ use crate::resources::dra::RESOURCE_CLAIMS;
 use crate::resources::pods::PODS;
 use crate::resources::quantities::quantity;
 
-/// What the name of a storage class ends with in the names of what is counted of its claims.
+/// Between the name of a storage class and what is counted of its claims.
 const OF_STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
-/// What follows the name of a device class in the name of its counted devices.
+/// After the name of a device class, in the name of the number of its devices.
 const OF_DEVICE_CLASS: &str = ".deviceclass.resource.k8s.io/devices";
 /// The most devices that a request for all devices can get.
 const MOST_DEVICES: i64 = 32;
@@ -72,7 +72,7 @@ fn qualified(resource: &Resource) -> String {
 
 /// How much an object uses. `now` is the time in seconds since 1970.
 pub(super) fn of(resource: &Resource, object: &Map, now: i64) -> Usage {
-    let mut usage = of_any(resource);
+    let mut usage = of_number(resource, 1);
     match resource {
         row if *row == PODS => pods::add_usage(&mut usage, object, now),
         row if *row == SERVICES => add_service(&mut usage, object),
@@ -83,12 +83,12 @@ pub(super) fn of(resource: &Resource, object: &Map, now: i64) -> Usage {
     usage
 }
 
-/// How much any object of a kind uses, whatever it is.
-pub(super) fn of_any(resource: &Resource) -> Usage {
-    let one = || Quantity::from_integer(1);
-    let mut usage = Usage::from([(format!("count/{}", qualified(resource)), one())]);
+/// How much so many objects of a kind use, whatever is in them.
+pub(super) fn of_number(resource: &Resource, number: i64) -> Usage {
+    let amount = || Quantity::from_integer(number);
+    let mut usage = Usage::from([(format!("count/{}", qualified(resource)), amount())]);
     if is_counted_by_name(resource) {
-        usage.insert(resource.plural.to_owned(), one());
+        usage.insert(resource.plural.to_owned(), amount());
     }
     usage
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use kinds::quota::{Tally, is_measured, is_settled};
 use kinds::resources::core::quotas::RESOURCE_QUOTAS;
 use kinds::{Kinds, Map};
-use portcullis_store::{Entry, List, Store as _};
+use portcullis_store::Entry;
 use tokio::task::spawn_blocking;
 
 use super::backend::Backend;
@@ -22,9 +22,7 @@ use crate::http::status::Status;
 /// # Errors
 /// The store cannot be read.
 pub(crate) async fn stored(backend: &Backend, namespace: &str) -> Result<Vec<Arc<Entry>>, Status> {
-    let prefix = storage::prefix(&RESOURCE_QUOTAS, namespace).into();
-    let list = List { prefix, ..List::default() };
-    Ok(backend.list(&list).await.map_err(|error| storage::failed(&error))?.entries)
+    write::all(backend, &RESOURCE_QUOTAS, namespace).await
 }
 
 /// Reads the quotas of a namespace.
@@ -71,11 +69,12 @@ pub(crate) async fn count(
         let mut tally = Tally::new(&quotas);
         let now = now();
         for (resource, entries) in objects {
+            if !is_measured(resource) {
+                tally.add_number(resource, entries.len());
+                continue;
+            }
             for entry in entries {
-                match is_measured(resource) {
-                    true => tally.add(resource, &storage::decode(&entry.value)?, now),
-                    false => tally.add_one(resource),
-                }
+                tally.add(resource, &storage::decode(&entry.value)?, now);
             }
         }
         Ok(tally.settled())
