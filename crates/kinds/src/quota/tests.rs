@@ -300,6 +300,7 @@ fn a_quota_is_settled_when_its_status_has_all_limits() {
         json!({"hard": {"pods": "2"}, "used": {"pods": "0", "cpu": "0"}}),
         json!({"hard": {"pods": "3", "cpu": "1"}, "used": {"pods": "0", "cpu": "0"}}),
         json!({"hard": {"pods": "2", "cpu": "1"}, "used": {"pods": "0"}}),
+        json!({"hard": {"pods": "2", "cpu": "1"}, "used": {"pods": "0", "cpu": "0", "memory": "0"}}),
         json!({}),
     ] {
         let mut changed = settled.clone();

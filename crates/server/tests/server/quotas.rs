@@ -216,6 +216,17 @@ fn quotas_are_bounded() {
     };
     done(&server, "POST", QUOTAS, &quota("q", &many(501)), 422);
     done(&server, "POST", QUOTAS, &quota("q", &json!({"gold": "1"})), 422);
+    let expression = |values: usize| json!({"scopeName": "PriorityClass", "operator": "In", "values": vec!["high"; values]});
+    for extra in [
+        json!({"scopes": vec!["Terminating"; 8]}),
+        json!({"scopeSelector": {"matchExpressions": vec![expression(1); 101]}}),
+        json!({"scopeSelector": {"matchExpressions": [expression(501)]}}),
+    ] {
+        let mut wide = quota("q", &json!({"pods": "1"}));
+        wide["spec"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        let refused = done(&server, "POST", QUOTAS, &wide, 422);
+        assert!(refused["message"].as_str().unwrap().contains("Too many"), "{refused}");
+    }
     for i in 0..50 {
         // So much that they are applied on a thread of its own.
         let mut hard = many(20);

@@ -103,6 +103,10 @@ fn amounts(field: &str, amounts: &Map) -> Errors {
 
 /// The most limits of one quota. DIVERGES: Kubernetes has no limit. Each new object of the namespace is compared with all.
 const MOST_LIMITS: usize = 500;
+/// The most expressions of a scope selector, and the most values of one. DIVERGES: Kubernetes has no limit. Each is compared with
+/// each limit, and with each new object.
+const MOST_EXPRESSIONS: usize = 100;
+const MOST_VALUES: usize = 500;
 
 /// The limits of a quota, or what is used of them.
 fn counted(field: &str, counted: &Map) -> Errors {
@@ -121,8 +125,19 @@ fn counted(field: &str, counted: &Map) -> Errors {
 fn validate_quota(quota: &Map) -> Errors {
     let spec = quota.object("spec");
     let hard = spec.object("hard");
-    if hard.len() > MOST_LIMITS {
-        return Errors::from_iter([FieldError::too_many("spec.hard", hard.len(), MOST_LIMITS)]);
+    let expressions = spec.object("scopeSelector").objects("matchExpressions");
+    let most_values = expressions.clone().map(|expression| expression.list("values").len()).max();
+    let of_selector = "spec.scopeSelector.matchExpressions";
+    // Limited before they are compared with each other. Of more scopes than there are, one would be there twice.
+    for (field, count, most) in [
+        ("spec.hard", hard.len(), MOST_LIMITS),
+        ("spec.scopes", spec.list("scopes").len(), values::QUOTA_SCOPES.len()),
+        (of_selector, expressions.len(), MOST_EXPRESSIONS),
+        (of_selector, most_values.unwrap_or_default(), MOST_VALUES),
+    ] {
+        if count > most {
+            return Errors::from_iter([FieldError::too_many(field, count, most)]);
+        }
     }
     let mut errors = counted("spec.hard", hard);
     for (i, scope) in spec.texts("scopes").enumerate() {
