@@ -23,8 +23,6 @@ use crate::registry::write::{self, SERVER};
 
 /// The most quotas of a namespace: each write changes all that are about its object. DIVERGES: Kubernetes has no limit.
 const MOST_QUOTAS: usize = 50;
-/// The size of all quotas of a namespace from which they are applied on a thread of its own, in bytes.
-const LARGE: usize = 16 * 1024;
 
 /// See the module. That objects fit is checked by [`reserve`], right before they are stored.
 pub(super) static PLUGIN: Plugin = Plugin {
@@ -65,16 +63,12 @@ pub(super) async fn reserve(
     }
     let turn = turns.wait(namespace).await;
     let entries = quotas::stored(backend, namespace).await?;
-    let is_large = entries.iter().map(|entry| entry.value.len()).sum::<usize>() > LARGE;
+    let is_large = quotas::are_large(entries.iter().map(|entry| &**entry));
+    let stored = quotas::read(entries).await?;
+    let settled = settle(attributes, &stored).await?;
     let writes = match is_large {
-        false => {
-            let stored = quotas::read(entries)?;
-            let settled = settle(attributes, &stored).await?;
-            take(attributes.resource, object, attributes.old, &stored, settled)?
-        }
+        false => take(attributes.resource, object, attributes.old, &stored, settled)?,
         true => {
-            let stored = spawn_blocking(move || quotas::read(entries)).await.map_err(Status::internal)??;
-            let settled = settle(attributes, &stored).await?;
             let (resource, object, old) = (attributes.resource, object.clone(), attributes.old.cloned());
             let taken = spawn_blocking(move || take(resource, &object, old.as_ref(), &stored, settled));
             taken.await.map_err(Status::internal)??

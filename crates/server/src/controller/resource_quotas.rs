@@ -71,7 +71,7 @@ impl ResourceQuotas {
     /// Counts, and writes what is used. Returns false after a conflict.
     async fn settle(&self, namespace: &str) -> Result<bool, Status> {
         let _turn = self.turns.wait(namespace).await;
-        let stored = quotas::read(quotas::stored(&self.backend, namespace).await?)?;
+        let stored = quotas::read(quotas::stored(&self.backend, namespace).await?).await?;
         let objects = stored.iter().map(|stored| stored.object.clone()).collect();
         let counted = quotas::count(&self.backend, &self.kinds, namespace, objects).await?;
         let mut writes = Vec::new();
@@ -121,8 +121,9 @@ impl Controller for ResourceQuotas {
     }
 }
 
+/// Whether the status of a quota is known to be complete. A large one is not read for that.
 fn has_settled(quota: &Entry) -> bool {
-    storage::decode(&quota.value).is_ok_and(|quota| is_settled(&quota))
+    !quotas::are_large([quota]) && storage::decode(&quota.value).is_ok_and(|quota| is_settled(&quota))
 }
 
 /// Whether admission has not counted what happened.

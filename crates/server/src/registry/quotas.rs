@@ -25,12 +25,26 @@ pub(crate) async fn stored(backend: &Backend, namespace: &str) -> Result<Vec<Arc
     write::all(backend, &RESOURCE_QUOTAS, namespace).await
 }
 
+/// The size of stored quotas, in bytes, from which reading and applying them takes so long that it must not hold up other
+/// requests.
+const LARGE: usize = 16 * 1024;
+
+/// Whether quotas must be read and applied apart from the threads that serve requests.
+pub(crate) fn are_large<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> bool {
+    entries.into_iter().map(|entry| entry.value.len()).sum::<usize>() > LARGE
+}
+
 /// Reads the quotas of a namespace.
 ///
 /// # Errors
 /// One cannot be read.
-pub(crate) fn read(entries: Vec<Arc<Entry>>) -> Result<Vec<Stored>, Status> {
-    entries.into_iter().map(|entry| Stored::read(&RESOURCE_QUOTAS, entry)).collect()
+pub(crate) async fn read(entries: Vec<Arc<Entry>>) -> Result<Vec<Stored>, Status> {
+    let is_large = are_large(entries.iter().map(|entry| &**entry));
+    let read = move || entries.into_iter().map(|entry| Stored::read(&RESOURCE_QUOTAS, entry)).collect();
+    match is_large {
+        true => spawn_blocking(read).await.map_err(Status::internal)?,
+        false => read(),
+    }
 }
 
 /// The quotas with what the objects of the namespace use in their status. Those that say so already are left as they are.

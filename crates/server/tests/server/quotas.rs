@@ -61,7 +61,9 @@ fn fill(servers: &[&Started]) {
             let server = servers[client % servers.len()];
             let created = &created;
             scope.spawn(move || {
-                let mut admin: Client = server.client(&server.admin());
+                let admin: Client = server.client(&server.admin());
+                // Kubelets and controllers speak protobuf.
+                let mut admin = if client % 4 < 2 { admin.in_protobuf() } else { admin };
                 for i in 0..6 {
                     let answer = admin.ask("POST", PODS, Some(&pod(&format!("p-{client}-{i}"), "100m"))).unwrap();
                     match answer.code {
