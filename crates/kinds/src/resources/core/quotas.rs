@@ -104,7 +104,7 @@ fn amounts(field: &str, amounts: &Map) -> Errors {
 /// The most limits of one quota. DIVERGES: Kubernetes has no limit. Each new object of the namespace is compared with all.
 const MOST_LIMITS: usize = 500;
 /// The most expressions of a scope selector, and the most values of one. DIVERGES: Kubernetes has no limit. Each is compared with
-/// each limit, and with each new object.
+/// each new object.
 const MOST_EXPRESSIONS: usize = 100;
 const MOST_VALUES: usize = 500;
 
@@ -140,9 +140,11 @@ fn validate_quota(quota: &Map) -> Errors {
         }
     }
     let mut errors = counted("spec.hard", hard);
+    // Found once for each scope, and not for each time that one is named.
+    let does_not_apply = |scope: &&&str| !hard.keys().all(|name| applies_to(scope, name));
+    let unsupported: Vec<&str> = values::QUOTA_SCOPES.iter().filter(does_not_apply).copied().collect();
     for (i, scope) in spec.texts("scopes").enumerate() {
-        let applies = |name: &&String| applies_to(scope, name);
-        errors.push_if(!hard.keys().all(|name| applies(&name)), || {
+        errors.push_if(unsupported.contains(&scope), || {
             let field = format!("spec.scopes[{i}]");
             FieldError::invalid(field, quoted(scope), "unsupported scope applied to resource")
         });
@@ -173,7 +175,7 @@ fn validate_quota(quota: &Map) -> Errors {
             let detail = format!("must be 'Exists' when scope is {scope}");
             FieldError::invalid(format!("{field}.operator"), quoted(expression.text("operator")), detail)
         });
-        errors.push_if(!hard.keys().all(|name| applies_to(scope, name)), || {
+        errors.push_if(unsupported.contains(&scope), || {
             FieldError::invalid(
                 format!("{field}.scopeName"),
                 quoted(scope),
@@ -206,7 +208,7 @@ fn validate_quota(quota: &Map) -> Errors {
 /// Whether objects in a scope can use what has this name. Extended resources and numbers of objects (`count/pods`) are not
 /// looked at, as in Kubernetes.
 fn applies_to(scope: &str, name: &str) -> bool {
-    if !is_standard_in_quotas(name) || !values::QUOTA_SCOPES.contains(&scope) {
+    if !is_standard_in_quotas(name) {
         return true;
     }
     match scope {
