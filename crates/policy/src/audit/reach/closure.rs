@@ -49,6 +49,8 @@ pub(super) struct Search<'e, 'a> {
     made: HashMap<Id, Leaving>,
     /// Edges that another search has made.
     known: Option<&'e Known>,
+    /// Vertices that count as not there.
+    without: Vec<Id>,
     /// The number of the current search.
     run: u32,
     /// For each vertex, the last search that found it, and the last step of it there.
@@ -107,6 +109,7 @@ impl<'e, 'a> Search<'e, 'a> {
             with_claims: edges.nodes_with_claims(),
             made: HashMap::new(),
             known: None,
+            without: Vec::new(),
             run: 0,
             found_by: vec![0; universe.len()],
             steps: vec![(0, 0, None); universe.len()],
@@ -118,6 +121,12 @@ impl<'e, 'a> Search<'e, 'a> {
     /// Uses edges that another search has made.
     pub(super) fn with_known(mut self, known: &'e Known) -> Self {
         self.known = Some(known);
+        self
+    }
+
+    /// Counts vertices as not there.
+    pub(super) fn without(mut self, vertices: Vec<Id>) -> Self {
+        self.without = vertices;
         self
     }
 
@@ -164,6 +173,12 @@ impl<'e, 'a> Search<'e, 'a> {
         self.run = self.run.saturating_add(1);
         self.found = Found::default();
         self.mark(node, (0, node, None));
+        // What was found is not found again.
+        for at in 0..self.without.len() {
+            if let Some(id) = self.without.get(at).copied() {
+                self.mark(id, (0, id, None));
+            }
+        }
         let mut frontier = vec![node];
         while !frontier.is_empty() {
             let mut sets = BTreeMap::<(u8, To), Step>::new();

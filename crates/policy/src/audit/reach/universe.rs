@@ -156,13 +156,22 @@ fn user_of(node: &str) -> Cow<'_, str> {
     format!("{NODE_USER_PREFIX}{node}").into()
 }
 
+/// How a vertex is known. What is known in both ways sorts as the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Source {
+    /// By objects: it stays whatever becomes of permissions.
+    Objects,
+    /// By a binding that names it.
+    Bindings,
+}
+
 /// Namespaces and names by type, while they are collected.
 #[derive(Default)]
-struct Names<'k>(BTreeMap<VertexType, Vec<(&'k str, Cow<'k, str>)>>);
+struct Names<'k>(BTreeMap<VertexType, Vec<(&'k str, Cow<'k, str>, Source)>>);
 
 impl<'k> Names<'k> {
     fn add(&mut self, kind: VertexType, names: impl Iterator<Item = (&'k str, &'k str)>) {
-        let names = names.map(|(namespace, name)| (namespace, Cow::Borrowed(name)));
+        let names = names.map(|(namespace, name)| (namespace, Cow::Borrowed(name), Source::Objects));
         self.0.entry(kind).or_default().extend(names);
     }
 }
@@ -176,6 +185,8 @@ pub(super) type NamespaceId = u32;
 #[derive(Debug)]
 pub(in crate::audit) struct Universe {
     vertices: Vec<Vertex>,
+    /// The vertices that are known by bindings alone.
+    only_bound: HashSet<Id>,
     /// Every namespace that is known, as an object or because there is something in it; sorted.
     namespaces: Vec<String>,
     /// All vertices by type, then by name; made when it is first needed.
@@ -220,8 +231,11 @@ impl Universe {
             }
         }
         let users = nodes.iter().map(|node| (VertexType::User, "", user_of(node)));
-        for (kind, namespace, name) in users.chain(grants.subjects().map(key_of)) {
-            all.0.entry(kind).or_default().push((namespace, name));
+        for (kind, namespace, name) in users {
+            all.0.entry(kind).or_default().push((namespace, name, Source::Objects));
+        }
+        for (kind, namespace, name) in grants.subjects().map(key_of) {
+            all.0.entry(kind).or_default().push((namespace, name, Source::Bindings));
         }
         let of_bindings = facts.rbac.role_bindings().map(|binding| &binding.metadata.namespace);
         Self::of(all, facts.namespaces.keys().chain(of_bindings).map(String::as_str))
@@ -229,14 +243,17 @@ impl Universe {
 
     fn of<'k>(all: Names<'k>, namespaces: impl Iterator<Item = &'k str>) -> Self {
         let mut vertices = Vec::new();
+        let mut only_bound = HashSet::new();
         let mut by_type = BTreeMap::<VertexType, Range<Id>>::new();
         let number = |at: usize| Id::try_from(at).unwrap_or(Id::MAX);
         for (kind, mut names) in all.0 {
             // Parts of it are sorted.
             names.sort();
-            names.dedup();
+            names.dedup_by(|later, first| (later.0, &later.1) == (first.0, &first.1));
             let start = number(vertices.len());
-            vertices.extend(names.iter().map(|(namespace, name)| Vertex::new(kind, namespace, name)));
+            let bound = (start..).zip(&names).filter(|(_, (_, _, source))| *source == Source::Bindings);
+            only_bound.extend(bound.map(|(id, _)| id));
+            vertices.extend(names.iter().map(|(namespace, name, _)| Vertex::new(kind, namespace, name)));
             by_type.insert(kind, start..number(vertices.len()));
         }
         let mut namespaces: HashSet<&str> = namespaces.collect();
@@ -250,7 +267,7 @@ impl Universe {
         for (id, vertex) in (0..).zip(&vertices) {
             numbers.insert_unique(hash(vertex), id, |id: &Id| vertices.get(*id as usize).map_or(0, hash));
         }
-        Self { namespaces, by_name: OnceLock::new(), vertices, by_type, numbers, hasher }
+        Self { namespaces, by_name: OnceLock::new(), vertices, only_bound, by_type, numbers, hasher }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -292,6 +309,11 @@ impl Universe {
     pub(super) fn find_subject(&self, subject: &Subject) -> Option<Id> {
         let (kind, namespace, name) = key_of(subject);
         self.find(kind, namespace, &name)
+    }
+
+    /// The vertex of a subject that is known by bindings alone: without them it is unknown (AU-61).
+    pub(super) fn find_only_bound(&self, subject: &Subject) -> Option<Id> {
+        self.find_subject(subject).filter(|id| self.only_bound.contains(id))
     }
 
     /// The vertices of a type, in one namespace or everywhere.

@@ -108,6 +108,12 @@ impl Grants {
         self.bindings.iter().flat_map(|bound| &bound.subjects)
     }
 
+    /// Whether a binding names a subject.
+    pub(in crate::audit) fn is_bound(&self, subject: &Subject) -> bool {
+        let own = keys(subject).into_iter().next().and_then(|key| self.by_subject.get(&key));
+        own.is_some_and(|bindings| !bindings.is_empty())
+    }
+
     /// All rights of an identity that lead further.
     pub fn of(&self, subject: &Subject) -> Rights {
         let mut rights = Rights::default();
