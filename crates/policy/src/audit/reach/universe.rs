@@ -165,9 +165,12 @@ enum Source {
     Bindings,
 }
 
+/// A namespace, a name in it, and how they are known.
+type Named<'k> = (&'k str, Cow<'k, str>, Source);
+
 /// Namespaces and names by type, while they are collected.
 #[derive(Default)]
-struct Names<'k>(BTreeMap<VertexType, Vec<(&'k str, Cow<'k, str>, Source)>>);
+struct Names<'k>(BTreeMap<VertexType, Vec<Named<'k>>>);
 
 impl<'k> Names<'k> {
     fn add(&mut self, kind: VertexType, names: impl Iterator<Item = (&'k str, &'k str)>) {
