@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use portcullis_testkit::https::Client;
 use serde_json::{Value, json};
 
-use super::load::{Load, NAMESPACE, Said};
+use super::load::{Load, NAMESPACE, Said, create};
 use super::servers::{Server, Servers};
 
 /// ET-35: for so long a server may decide on memory that etcd has not confirmed.
@@ -76,7 +76,7 @@ impl<'s> Kubelet<'s> {
         let node = format!("n{number}");
         let mut admins = servers.admins();
         let object = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}});
-        admins[0].must(201, "POST", "/api/v1/nodes", Some(&object));
+        create(&mut admins[0], "/api/v1/nodes", &object);
         let clients = servers.node(&node);
         Self { servers, node, admins, clients, answers: Answers::default() }
     }

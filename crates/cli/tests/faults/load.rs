@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use portcullis_testkit::https::{Answer, Client};
 use portcullis_testkit::linearizability::{Action, History, Outcome};
 use portcullis_testkit::mutate::Random;
+use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
 use super::servers::Servers;
@@ -67,6 +68,22 @@ impl Said {
     }
 }
 
+/// Creates an object. The members of etcd can change their leader at any time on a busy machine, so it is tried again until
+/// an answer says that it is there.
+pub(crate) fn create(admin: &mut Client, path: &str, object: &Value) {
+    let mut is_unknown = false;
+    wait::until("an object is created", || match Said::of(admin.ask("POST", path, Some(object))) {
+        Said::Yes(_) => true,
+        Said::No(409) if is_unknown => true,
+        Said::No(code) => panic!("POST {path}: {code}"),
+        Said::NotNow => false,
+        Said::Nothing => {
+            is_unknown = true;
+            false
+        }
+    });
+}
+
 /// A write whose success was told.
 pub(crate) enum Acknowledged {
     /// The object has this value at this revision.
@@ -102,8 +119,8 @@ impl Load {
         self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).push(acknowledged);
     }
 
-    /// Reads an object, and returns it. None: it is absent, or nothing was told.
-    pub(crate) fn read(&self, client: usize, admin: &mut Client, name: &str) -> Option<Value> {
+    /// Reads an object, and returns it if it is there. None: nothing was told.
+    pub(crate) fn read(&self, client: usize, admin: &mut Client, name: &str) -> Option<Option<Value>> {
         let call = self.history.invoke(client, name, Action::Read);
         let began = Instant::now();
         let found = match Said::of(admin.ask("GET", &format!("{MAPS}/{name}"), None)) {
@@ -115,10 +132,10 @@ impl Load {
         self.history.respond(call, Outcome::Observed(found.as_ref().map(value)));
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.lasted(false, began);
-        found
+        Some(found)
     }
 
-    /// Lists all objects, which reads each of them.
+    /// Lists all objects, which reads each of them. None: nothing was told.
     pub(crate) fn list(&self, client: usize, admin: &mut Client) -> Option<Value> {
         let calls: Vec<_> =
             names().map(|name| (self.history.invoke(client, &name, Action::Read), name)).collect();
@@ -146,7 +163,7 @@ impl Load {
             0 => (Action::Create(new), "POST", MAPS, Some(made)),
             1 => (Action::Delete, "DELETE", path.as_str(), None),
             2 => (Action::Write(new), "PATCH", path.as_str(), Some(json!({"data": data}))),
-            _ => match self.read(client, admin, name) {
+            _ => match self.read(client, admin, name).flatten() {
                 Some(mut seen) => {
                     let expected = value(&seen);
                     seen["data"] = data;

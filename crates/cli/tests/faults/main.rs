@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use self::disturb::disturb;
 use self::kubelets::{Answers, Disturbances, Kubelet};
-use self::load::{Acknowledged, Load, MAPS, names, value};
+use self::load::{Acknowledged, Load, MAPS, create, names, value};
 use self::servers::Servers;
 use self::watches::{Change, LAST, Object, Told, follow};
 
@@ -70,7 +70,7 @@ fn under_load(
 ) {
     let servers = Servers::start(etcd);
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "faults"}});
-    servers.admin(0).must(201, "POST", "/api/v1/namespaces", Some(&namespace));
+    create(&mut servers.admin(0), "/api/v1/namespaces", &namespace);
     wait::until("pods can be created in the namespace", || {
         let account = "/api/v1/namespaces/faults/serviceaccounts/default";
         servers.admin(1).ask("GET", account, None).is_ok_and(|answer| answer.code == 200)
@@ -104,7 +104,7 @@ fn under_load(
         clients.into_iter().for_each(|client| client.join().unwrap());
         let answers: Vec<Answers> = kubelets.into_iter().map(|kubelet| kubelet.join().unwrap()).collect();
         let last = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST}, "data": {"value": "0"}});
-        servers.admin(0).must(201, "POST", MAPS, Some(&last));
+        create(&mut servers.admin(0), MAPS, &last);
         let told: Vec<Told> = watches.into_iter().map(|watch| watch.join().unwrap()).collect();
         drop(ending);
         (told, answers, histories_ended)
@@ -148,14 +148,14 @@ fn judge_kubelets(answers: Vec<Answers>) {
 fn judge_end(servers: &Servers, load: &Load, told: &[Told]) {
     let mut states = Vec::new();
     for (number, admin) in servers.admins().iter_mut().enumerate() {
-        let list = load.list(CLIENTS + number, admin).unwrap();
+        let list = wait::until_some("a list", || load.list(CLIENTS + number, admin));
         let items = list["items"].as_array().unwrap().iter();
         let state: BTreeMap<String, u64> = items
             .filter(|item| item["data"]["value"].is_string())
             .map(|item| (item["metadata"]["name"].as_str().unwrap().to_owned(), value(item)))
             .collect();
         for name in names() {
-            let found = load.read(CLIENTS + number, admin, &name);
+            let found = wait::until_some("an object is read", || load.read(CLIENTS + number, admin, &name));
             assert_eq!(found.as_ref().map(value), state.get(&name).copied(), "{name}");
         }
         states.push(state);
