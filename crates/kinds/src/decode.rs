@@ -137,6 +137,11 @@ impl<'a> Document<'a> {
         }
     }
 
+    /// The document without a type. `None` if a key occurs twice, or a number is not an integer of 64 bits.
+    pub fn untyped(self) -> Option<Value> {
+        self.0.into_exact_value()
+    }
+
     /// Decodes it into a type.
     ///
     /// # Errors

@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 
 use portcullis_apimachinery::json::MAX_DEPTH;
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value};
 
 /// The maximum number of values in a document. A small document can be large in memory: this many values take some tens
 /// of megabytes, and the largest objects that can be stored have far fewer.
@@ -64,6 +64,32 @@ impl Json<'_> {
                     members.into_iter().map(|(key, value)| Some((key.into_owned(), value.into_value()?)));
                 Value::Object(members.collect::<Option<_>>()?)
             }
+        })
+    }
+}
+
+impl Json<'_> {
+    /// Converts to an untyped value; `None` if a key occurs twice, or a number is not an integer of 64 bits.
+    pub(crate) fn into_exact_value(self) -> Option<Value> {
+        Some(match self {
+            Self::Number(digits) => match digits.parse::<i64>() {
+                Ok(0) if digits.starts_with('-') => return None,
+                Ok(number) => number.into(),
+                Err(_) => digits.parse::<u64>().ok()?.into(),
+            },
+            Self::List(items) => {
+                items.into_iter().map(Self::into_exact_value).collect::<Option<Vec<_>>>()?.into()
+            }
+            Self::Object(members) => {
+                let mut object = Map::new();
+                for (key, value) in members {
+                    if object.insert(key.into_owned(), value.into_exact_value()?).is_some() {
+                        return None;
+                    }
+                }
+                Value::Object(object)
+            }
+            other => other.into_value()?,
         })
     }
 }

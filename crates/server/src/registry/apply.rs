@@ -36,7 +36,7 @@ pub(crate) fn read(
     let bad = |error: &dyn std::fmt::Display| Status::bad_request(format!("error decoding YAML: {error}"));
     let text = std::str::from_utf8(bytes).map_err(|error| bad(&error))?;
     let read = yaml::first_document(text).map_err(|error| bad(&error))?;
-    let object = match serde_json::from_str(&read.json).map_err(|error| bad(&error))? {
+    let object = match read.value {
         Value::Object(object) => object,
         Value::Null => Map::new(),
         _ => return Err(bad(&"a configuration is an object")),

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use kinds::decode::MAX_VALUES;
+use kinds::decode::{Document, MAX_VALUES};
 use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
 use portcullis_apimachinery::quote::Quoted;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 
@@ -35,28 +36,48 @@ pub(crate) fn body_to_json(text: &str) -> Result<String, JsonError> {
 
 /// The first document of an applied configuration.
 pub(crate) struct First {
-    /// The document as JSON, with all of its duplicate keys; `null` if there is none.
-    pub(crate) json: String,
+    /// The document, with the last of duplicate keys; `null` if there is none.
+    pub(crate) value: Value,
     /// Its duplicate keys, in the words of Kubernetes.
     pub(crate) duplicates: Vec<String>,
 }
 
-/// Converts the first YAML document of a request body, with the bounds of [`body_to_json`]. Duplicate keys are allowed.
+/// Reads the first YAML document of a request body, with the bounds of [`body_to_json`]. Duplicate keys are allowed.
 ///
 /// # Errors
 /// As [`body_to_json`], apart from duplicate keys.
 pub(crate) fn first_document(text: &str) -> Result<First, JsonError> {
+    match read_as_json(text) {
+        Some(value) => Ok(First { value, duplicates: Vec::new() }),
+        None => read_as_yaml(text),
+    }
+}
+
+/// Reads a document that YAML 1.1 and JSON read alike: an object of printable ASCII, as most clients apply it. The YAML parser
+/// needs many times as long.
+fn read_as_json(text: &str) -> Option<Value> {
+    let is_printable = |byte: u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r');
+    // YAML has no surrogate pairs.
+    if !text.starts_with('{') || !text.bytes().all(is_printable) || text.contains("\\u") {
+        return None;
+    }
+    Document::parse(text.as_bytes()).ok()?.untyped()
+}
+
+fn read_as_yaml(text: &str) -> Result<First, JsonError> {
     let mut options = options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT });
     options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
     let documents = parse(text, options)?;
     let Some(document) = documents.first() else {
-        return Ok(First { json: "null".to_owned(), duplicates: Vec::new() });
+        return Ok(First { value: Value::Null, duplicates: Vec::new() });
     };
     let mut duplicates = Vec::new();
     find_duplicates(&document.value, &mut duplicates);
     let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
     writer.value(document);
-    Ok(First { json: writer.json, duplicates })
+    let value = serde_json::from_str(&writer.json);
+    let value = value.map_err(|error| JsonError::of_decoding(&writer.json, &error))?;
+    Ok(First { value, duplicates })
 }
 
 /// The maximum number of duplicate keys that are told.
@@ -295,5 +316,111 @@ impl Writer {
 
     fn text(&mut self, text: &str) {
         self.json.push_str(&serde_json::Value::from(text).to_string());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Texts that mean something in YAML, if they are not quoted, and others.
+    fn text() -> impl Strategy<Value = String> {
+        let special = [
+            "yes",
+            "off",
+            "~",
+            "null",
+            "<<",
+            "0755",
+            "1e3",
+            "1:30",
+            ".inf",
+            "2026-11-27",
+            "---",
+            "...",
+            "# a",
+            "a: b",
+            "- a",
+            "&a",
+            "*a",
+            "!!str",
+            "%YAML",
+            "\\",
+            "\"",
+            "/",
+            "\u{8}",
+            "\t",
+            " \n ",
+            "'",
+            "",
+            " ",
+            "?",
+            "|",
+            ">",
+        ];
+        prop_oneof![prop::sample::select(special.to_vec()).prop_map(str::to_owned), "[ -~\n\r\t]{0,12}"]
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let plain = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<u64>().prop_map(Value::from),
+            (-20_i64..20).prop_map(Value::from),
+            text().prop_map(Value::from),
+        ];
+        plain.prop_recursive(4, 40, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(text(), inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn json_is_read_as_yaml_would_read_it(value in value(), is_pretty in any::<bool>()) {
+            let object = json!({"kind": value});
+            let text = match is_pretty {
+                true => serde_json::to_string_pretty(&object).unwrap(),
+                false => object.to_string(),
+            };
+            if let Some(read) = read_as_json(&text) {
+                let as_yaml = read_as_yaml(&text).unwrap();
+                prop_assert_eq!(&read, &as_yaml.value);
+                prop_assert!(as_yaml.duplicates.is_empty());
+                prop_assert_eq!(read, object);
+            } else {
+                prop_assert!(text.contains("\\u"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_yaml_reads_in_another_way_than_json_is_left_to_it() {
+        for text in [
+            "{\"a\": 1, \"a\": 2}",
+            "{\"a\": 1.0}",
+            "{\"a\": 1e3}",
+            "{\"a\": -0}",
+            "{\"a\": \"\\u00e9\"}",
+            "{\"a\": \"\u{e9}\"}",
+            "{a: 1}",
+            "{\"a\": 1}\n---\nb: 1",
+            "{\"a\":\t1}",
+            "[1]",
+            "a: 1",
+            "{\"a\": 18446744073709551616}",
+            "",
+            "{",
+        ] {
+            assert_eq!(read_as_json(text), None, "{text}");
+        }
+        assert_eq!(read_as_json("{\"a\": {\"b\": [1, \"x\\n\"]}}\n"), Some(json!({"a": {"b": [1, "x\n"]}})));
     }
 }
