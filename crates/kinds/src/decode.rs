@@ -137,7 +137,8 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// The document without a type. `None` if a key occurs twice, or a number is not an integer of 64 bits.
+    /// Converts to an untyped value that every JSON and YAML parser agrees on; `None` if a key occurs twice, or a number is `-0`
+    /// or no integer of 64 bits.
     pub fn untyped(self) -> Option<Value> {
         self.0.into_exact_value()
     }

@@ -66,10 +66,8 @@ impl Json<'_> {
             }
         })
     }
-}
 
-impl Json<'_> {
-    /// Converts to an untyped value; `None` if a key occurs twice, or a number is not an integer of 64 bits.
+    /// Converts to an untyped value; `None` if a key occurs twice, or a number is `-0` or no integer of 64 bits.
     pub(crate) fn into_exact_value(self) -> Option<Value> {
         Some(match self {
             Self::Number(digits) => match digits.parse::<i64>() {

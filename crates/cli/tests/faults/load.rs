@@ -68,8 +68,8 @@ impl Said {
     }
 }
 
-/// Creates an object. The members of etcd can change their leader at any time on a busy machine, so it is tried again until
-/// an answer says that it is there.
+/// Creates an object, and retries until an answer says that it exists: on a busy machine etcd may elect another leader at any
+/// time.
 pub(crate) fn create(admin: &mut Client, path: &str, object: &Value) {
     let mut is_unknown = false;
     wait::until("an object is created", || match Said::of(admin.ask("POST", path, Some(object))) {

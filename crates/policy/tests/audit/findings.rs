@@ -159,7 +159,7 @@ fn check_fixes(documents: &[Value]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// An account that only the binding names which a fix changes: without it, nothing is known of the account.
+/// Only the binding that the fix changes names the account. After the fix nothing names it, so no node reaches it.
 #[test]
 fn what_only_a_removed_binding_named_is_not_counted_after_the_fix_au_61() {
     let documents = [

@@ -49,8 +49,8 @@ pub(super) struct Search<'e, 'a> {
     made: HashMap<Id, Leaving>,
     /// Edges that another search has made.
     known: Option<&'e Known>,
-    /// Vertices that count as not there.
-    without: Vec<Id>,
+    /// Vertices that the search ignores.
+    ignored: &'e [Id],
     /// The number of the current search.
     run: u32,
     /// For each vertex, the last search that found it, and the last step of it there.
@@ -109,7 +109,7 @@ impl<'e, 'a> Search<'e, 'a> {
             with_claims: edges.nodes_with_claims(),
             made: HashMap::new(),
             known: None,
-            without: Vec::new(),
+            ignored: &[],
             run: 0,
             found_by: vec![0; universe.len()],
             steps: vec![(0, 0, None); universe.len()],
@@ -124,9 +124,9 @@ impl<'e, 'a> Search<'e, 'a> {
         self
     }
 
-    /// Counts vertices as not there.
-    pub(super) fn without(mut self, vertices: Vec<Id>) -> Self {
-        self.without = vertices;
+    /// Ignores vertices, as if they did not exist.
+    pub(super) fn ignoring(mut self, vertices: &'e [Id]) -> Self {
+        self.ignored = vertices;
         self
     }
 
@@ -173,11 +173,9 @@ impl<'e, 'a> Search<'e, 'a> {
         self.run = self.run.saturating_add(1);
         self.found = Found::default();
         self.mark(node, (0, node, None));
-        // What was found is not found again.
-        for at in 0..self.without.len() {
-            if let Some(id) = self.without.get(at).copied() {
-                self.mark(id, (0, id, None));
-            }
+        // A vertex that is marked as found is not visited.
+        for id in self.ignored {
+            self.mark(*id, (0, *id, None));
         }
         let mut frontier = vec![node];
         while !frontier.is_empty() {

@@ -156,16 +156,16 @@ fn user_of(node: &str) -> Cow<'_, str> {
     format!("{NODE_USER_PREFIX}{node}").into()
 }
 
-/// How a vertex is known. What is known in both ways sorts as the first.
+/// Where the state names a vertex. `Objects` sorts first, so that it counts for a vertex that both name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Source {
-    /// By objects: it stays whatever becomes of permissions.
+    /// In objects other than bindings.
     Objects,
-    /// By a binding that names it.
+    /// In the subjects of a binding.
     Bindings,
 }
 
-/// A namespace, a name in it, and how they are known.
+/// The namespace and the name of a vertex, and where the state names it.
 type Named<'k> = (&'k str, Cow<'k, str>, Source);
 
 /// Namespaces and names by type, while they are collected.
@@ -188,7 +188,7 @@ pub(super) type NamespaceId = u32;
 #[derive(Debug)]
 pub(in crate::audit) struct Universe {
     vertices: Vec<Vertex>,
-    /// The vertices that are known by bindings alone.
+    /// The vertices that only bindings name.
     only_bound: HashSet<Id>,
     /// Every namespace that is known, as an object or because there is something in it; sorted.
     namespaces: Vec<String>,
@@ -314,7 +314,7 @@ impl Universe {
         self.find(kind, namespace, &name)
     }
 
-    /// The vertex of a subject that is known by bindings alone: without them it is unknown (AU-61).
+    /// The number of the vertex of a subject that only bindings name (AU-61).
     pub(super) fn find_only_bound(&self, subject: &Subject) -> Option<Id> {
         self.find_subject(subject).filter(|id| self.only_bound.contains(id))
     }

@@ -116,9 +116,11 @@ impl<'a> Closures<'a> {
         let edges = self.edges.with_grants(grants);
         // What a group loses, its members lose.
         let has_group = touched.clone().any(|subject| matches!(subject, Subject::Group { .. }));
-        let is_unknown = |subject: &&Subject| !grants.is_bound(subject);
-        let unknown = touched.filter(is_unknown).filter_map(|subject| self.universe.find_only_bound(subject));
-        let search = Search::new(&edges, self.universe).without(unknown.collect());
+        // A subject that only bindings named is unknown once none of them names it any more (AU-61).
+        let is_unbound = |subject: &&Subject| !grants.is_bound(subject);
+        let unknown = touched.filter(is_unbound).filter_map(|subject| self.universe.find_only_bound(subject));
+        let unknown: Vec<Id> = unknown.collect();
+        let search = Search::new(&edges, self.universe).ignoring(&unknown);
         let mut search = if has_group { search } else { search.with_known(&self.known) };
         search.search(id);
         Some(describe(self.universe, grants, &edges, id).size(&search))
