@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use portcullis_kinds::Map;
 use portcullis_kinds::apply::{Application, Endpoint, Typed, Versions, Write};
 use portcullis_kinds::decode;
 use portcullis_kinds::resource::Keeps;
 use portcullis_kinds::resources::pods::PODS;
-use portcullis_kinds::Map;
 use serde_json::{Value, json};
 
 #[global_allocator]

@@ -1,9 +1,12 @@
 //! A field of an object, with its path.
 
+use std::borrow::Cow;
+
 use portcullis_apimachinery::field_error::FieldError;
 use portcullis_apimachinery::names::Faults;
 use serde_json::Value;
 
+use super::path::Path;
 use crate::Map;
 
 /// A function that finds what is wrong with a string.
@@ -12,33 +15,35 @@ pub(crate) type Syntax = fn(&str) -> Faults;
 /// A field of an object: its path and value. It creates the errors about the field.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
-    path: String,
+    path: Path<'a>,
     value: Option<&'a Value>,
 }
 
 impl<'a> Field<'a> {
     /// A top-level member of an object.
-    pub(crate) fn root(object: &'a Map, name: &str) -> Self {
-        Self { path: name.to_owned(), value: object.get(name).filter(|value| !value.is_null()) }
+    pub(crate) fn root(object: &'a Map, name: &'a str) -> Self {
+        Self::at(name, object.get(name))
     }
 
     /// A value with the given path.
-    pub(crate) fn at(path: impl Into<String>, value: Option<&'a Value>) -> Self {
+    pub(crate) fn at(path: impl Into<Path<'a>>, value: Option<&'a Value>) -> Self {
         Self { path: path.into(), value: value.filter(|value| !value.is_null()) }
     }
 
     /// A member of this object.
-    pub(crate) fn child(&self, name: &str) -> Self {
-        Self::at(format!("{}.{name}", self.path), self.value.and_then(|value| value.get(name)))
+    pub(crate) fn child(&self, name: &'a str) -> Self {
+        Self::at(self.path.member(name), self.value.and_then(|value| value.get(name)))
     }
 
     /// A member of this map, with its path printed as a key.
-    pub(crate) fn key(&self, name: &str) -> Self {
-        Self::at(format!("{}[{name}]", self.path), self.value.and_then(|value| value.get(name)))
+    pub(crate) fn key(&self, name: impl Into<Cow<'a, str>>) -> Self {
+        let name = name.into();
+        let value = self.value.and_then(|value| value.get(&*name));
+        Self::at(self.path.key(name), value)
     }
 
     /// The same value with another path, because some errors of Kubernetes have an inaccurate path.
-    pub(crate) fn named(&self, path: impl Into<String>) -> Self {
+    pub(crate) fn named(&self, path: impl Into<Path<'a>>) -> Self {
         Self { path: path.into(), value: self.value }
     }
 
@@ -46,15 +51,17 @@ impl<'a> Field<'a> {
     pub(crate) fn items(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
         let path = self.path.clone();
         let list = self.value.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        list.iter().enumerate().map(move |(i, value)| Self::at(format!("{path}[{i}]"), Some(value)))
+        list.iter().enumerate().map(move |(i, value)| Self::at(path.index(i), Some(value)))
     }
 
     /// The members of this object, each with its path printed as a key.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&'a str, Field<'a>)> + use<'a> {
         let path = self.path.clone();
-        self.value.and_then(Value::as_object).into_iter().flatten().map(move |(key, value)| {
-            (key.as_str(), Self { path: format!("{path}[{key}]"), value: Some(value) })
-        })
+        self.value
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+            .map(move |(key, value)| (key.as_str(), Self { path: path.key(key.into()), value: Some(value) }))
     }
 
     /// Returns the field if it is set.
@@ -111,8 +118,8 @@ impl<'a> Field<'a> {
         self.value
     }
 
-    pub(crate) fn path(&self) -> &str {
-        &self.path
+    pub(crate) fn path(&self) -> Path<'a> {
+        self.path.clone()
     }
 
     /// The value for an error, which formats only as much of it as it shows.
@@ -124,27 +131,27 @@ impl<'a> Field<'a> {
     }
 
     pub(crate) fn invalid(&self, detail: impl Into<String>) -> FieldError {
-        FieldError::invalid(self.path.as_str(), self.shown(), detail)
+        FieldError::invalid(self.path.to_string(), self.shown(), detail)
     }
 
     pub(crate) fn required(&self, detail: &str) -> FieldError {
-        FieldError::required(self.path.as_str(), detail)
+        FieldError::required(self.path.to_string(), detail)
     }
 
     pub(crate) fn forbidden(&self, detail: &str) -> FieldError {
-        FieldError::forbidden(self.path.as_str(), detail)
+        FieldError::forbidden(self.path.to_string(), detail)
     }
 
     pub(crate) fn duplicate(&self) -> FieldError {
-        FieldError::duplicate(self.path.as_str(), self.shown())
+        FieldError::duplicate(self.path.to_string(), self.shown())
     }
 
     pub(crate) fn not_found(&self) -> FieldError {
-        FieldError::not_found(self.path.as_str(), self.shown())
+        FieldError::not_found(self.path.to_string(), self.shown())
     }
 
     pub(crate) fn not_supported(&self, known: &[&str]) -> FieldError {
-        FieldError::not_supported(self.path.as_str(), self.shown(), known)
+        FieldError::not_supported(self.path.to_string(), self.shown(), known)
     }
 
     /// One error for each fault that a syntax function finds in this string.

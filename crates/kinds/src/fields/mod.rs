@@ -4,6 +4,7 @@
 mod errors;
 mod field;
 mod members;
+mod path;
 
 pub(crate) use errors::{ErrorList, Errors};
 pub(crate) use field::Field;

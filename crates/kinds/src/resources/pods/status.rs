@@ -67,7 +67,7 @@ fn conditions(conditions: &Field<'_>, errors: &mut Errors) {
         let kind = condition.child("type");
         if !matches!(kind.text(), "Initialized" | "PodScheduled" | "Ready") {
             // The path has a capital letter.
-            errors.extend(kind.named(format!("{}.Type", condition.path())).faults(names::label_key_errors));
+            errors.extend(kind.named(condition.path().member("Type")).faults(names::label_key_errors));
         }
         let observed = condition.child("observedGeneration");
         if observed.number_if_set().is_some_and(|generation| generation < 0) {
@@ -185,7 +185,7 @@ fn extended_claim(claim: &Field<'_>, spec: &Field<'_>, errors: &mut Errors) {
             Some(found) if found.child("resources").child("requests").key(resource.text()).is_set() => {}
             Some(_) => errors.push(resource.invalid("must match a resource that the container requests")),
         }
-        errors.extend(request.named(format!("{}.requestName", claim.path())).faults(names::label_errors));
+        errors.extend(request.named(claim.path().member("requestName")).faults(names::label_errors));
         if !seen.insert(names.clone().map(|name| name.text())) {
             errors.extend(names.iter().map(Field::duplicate));
         }

@@ -117,7 +117,7 @@ pub(super) fn match_fields(pod: &Map, errors: &mut Errors) {
     same_profile(&all.key(SECCOMP_POD), &of_pod, &["runtime/default", "docker/default"], errors);
     let containers = || CONTAINER_LISTS.iter().flat_map(|list| spec.child(list).items());
     for container in containers() {
-        let annotation = all.key(&format!("{SECCOMP_PREFIX}{}", container.child("name").text()));
+        let annotation = all.key(format!("{SECCOMP_PREFIX}{}", container.child("name").text()));
         let field = container.child("securityContext").child("seccompProfile");
         same_profile(&annotation, &field, &["runtime/default", "docker/default"], errors);
     }
@@ -125,10 +125,10 @@ pub(super) fn match_fields(pod: &Map, errors: &mut Errors) {
         return;
     }
     for container in containers() {
-        let annotation = all.key(&format!("{APP_ARMOR_PREFIX}{}", container.child("name").text()));
+        let annotation = all.key(format!("{APP_ARMOR_PREFIX}{}", container.child("name").text()));
         let own = container.child("securityContext").child("appArmorProfile");
         // The pod's profile is used if the container has none, but the path is the container's.
-        let path = own.path().to_owned();
+        let path = own.path();
         let field = own.set().unwrap_or_else(|| context.child("appArmorProfile")).named(path);
         same_profile(&annotation, &field, &["runtime/default"], errors);
     }

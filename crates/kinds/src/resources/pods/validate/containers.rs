@@ -50,7 +50,7 @@ impl<'a> Around<'a> {
         }
     }
 
-    fn names(&self, list: &str) -> Vec<&'a str> {
+    fn names(&self, list: &'static str) -> Vec<&'a str> {
         self.spec.child(list).items().map(|container| container.child("name").text()).collect()
     }
 }

@@ -6,7 +6,7 @@ use crate::fields::{ErrorList, Errors, Field};
 use crate::resources::pods::syntax;
 use crate::schema::values;
 
-fn pairs<'a>(list: &Field<'a>, path: &str) -> BTreeMap<&'a str, &'a str> {
+fn pairs<'a>(list: &Field<'a>, path: &'static str) -> BTreeMap<&'a str, &'a str> {
     list.items().map(|entry| (entry.child("name").text(), entry.child(path).text())).collect()
 }
 
@@ -35,7 +35,7 @@ pub(super) fn mounts(container: &Field<'_>, volumes: &BTreeMap<&str, Field<'_>>,
 
 /// These errors have the path of the list, unless set otherwise.
 fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
-    let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
+    let of_list = |name: &'static str| mount.child(name).named(mounts.path().member(name));
     let sub_path = of_list("subPath");
     errors.check_syntax(&sub_path, syntax::descending_path);
     let expression = of_list("subPathExpr");
@@ -50,7 +50,7 @@ fn sub_paths(mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
 
 /// These errors have the path of the list.
 fn propagation(container: &Field<'_>, mounts: &Field<'_>, mount: &Field<'_>, errors: &mut Errors) {
-    let of_list = |name: &str| mount.child(name).named(format!("{}.{name}", mounts.path()));
+    let of_list = |name: &'static str| mount.child(name).named(mounts.path().member(name));
     let propagation = of_list("mountPropagation");
     if propagation.is_set() {
         if !values::MOUNT_PROPAGATIONS.contains(&propagation.text()) {

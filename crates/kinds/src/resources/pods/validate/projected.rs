@@ -75,7 +75,7 @@ fn service_account_token(projected: &Field<'_>, token: &Field<'_>, kept: &Kept, 
         errors.push(seconds.invalid("may not specify a duration larger than 2^32 seconds"));
     }
     // The field path omits the source.
-    let path = token.child("path").named(format!("{}.path", projected.path()));
+    let path = token.child("path").named(projected.path().member("path"));
     if path.text().is_empty() {
         errors.push(path.required(""));
     } else if !kept.token_paths {

@@ -27,7 +27,7 @@ pub(super) fn of_container(
 /// Validates the overhead of a pod: limits without requests.
 pub(super) fn overhead(overhead: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     // The path is as if the overhead were the limits of resource requirements.
-    let limits = overhead.named(format!("{}.limits", overhead.path()));
+    let limits = overhead.named(overhead.path().member("limits"));
     let found = list(&limits, container_name, kept, errors);
     if found.huge_pages && !found.compute {
         errors.push(overhead.forbidden("HugePages require cpu or memory"));

@@ -103,7 +103,7 @@ fn pod_affinity_term(term: &Field<'_>, kept: &Kept, errors: &mut Errors) {
     term_selectors(term, kept.affinity_selectors, errors);
     for namespace in term.child("namespaces").items() {
         // The path has no index, and a different field name.
-        errors.extend(namespace.named(format!("{}.namespace", term.path())).faults(names::label_errors));
+        errors.extend(namespace.named(term.path().member("namespace")).faults(names::label_errors));
     }
     label_keys(term, errors);
     let topology = term.child("topologyKey");

@@ -25,8 +25,7 @@ pub(super) fn of_pod(spec: &Field<'_>, kept: &Kept, errors: &mut Errors) {
         id(&group, errors);
     }
     // The path is that of the security context, where Kubernetes has the field in its internal type.
-    let shares =
-        spec.child("shareProcessNamespace").named(format!("{}.shareProcessNamespace", context.path()));
+    let shares = spec.child("shareProcessNamespace").named(context.path().member("shareProcessNamespace"));
     if shares.is_true() && spec.child("hostPID").is_true() {
         errors.push(shares.invalid("ShareProcessNamespace and HostPID cannot both be enabled"));
     }

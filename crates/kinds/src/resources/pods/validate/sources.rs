@@ -27,7 +27,8 @@ pub(super) fn validate(kind: &str, source: &Field<'_>, errors: &mut Errors) {
         "flocker" => flocker(source, errors),
         // The path has a name of its own.
         "gcePersistentDisk" => {
-            let path = source.path().strip_suffix("gcePersistentDisk").unwrap_or_default();
+            let path = source.path().to_string();
+            let path = path.strip_suffix("gcePersistentDisk").unwrap_or_default();
             disk(&source.named(format!("{path}persistentDisk")), "pdName", errors);
         }
         "gitRepo" => {
@@ -109,7 +110,7 @@ fn iscsi(source: &Field<'_>, errors: &mut Errors) {
     let secret = source.child("secretRef");
     errors.push_if(uses_chap && !secret.is_set(), || secret.required(""));
     // The path is in lower case.
-    let initiator = source.child("initiatorName").named(format!("{}.initiatorname", source.path()));
+    let initiator = source.child("initiatorName").named(source.path().member("initiatorname"));
     if initiator.is_set() && !is_initiator(initiator.text()) {
         errors.push(initiator.invalid("must be valid format starting with iqn, eui, or naa"));
     }
@@ -250,7 +251,7 @@ fn csi(source: &Field<'_>, errors: &mut Errors) {
         errors.push(name.required(""));
     } else {
         // The path is that of the source's name.
-        errors.extend(name.named(format!("{}.name", source.path())).faults(names::subdomain_errors));
+        errors.extend(name.named(source.path().member("name")).faults(names::subdomain_errors));
     }
 }
 
