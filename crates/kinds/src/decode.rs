@@ -241,14 +241,13 @@ impl Reader {
         old: Option<Value>,
     ) -> Result<Value, DecodeError> {
         let mut object = members_of(old);
-        // Most objects have few members: comparing takes less time than hashing.
-        let mut given = BTreeSet::new();
+        let mut given = Given::default();
         for (key, value) in members {
             let Some(field) = ty.field(&key) else {
                 self.report(Problem::Unknown, &key);
                 continue;
             };
-            if given.contains(key.as_ref()) {
+            if !given.insert(field, &key) {
                 self.report(Problem::Duplicate, &key);
             }
             let (shape, is_pointer) = (field.shape, is_pointer(field));
@@ -258,9 +257,8 @@ impl Reader {
             let old = object.remove(key.as_ref());
             let read = self.within(&key, |reader| reader.read(shape, value, old, is_pointer))?;
             if let Some(value) = read {
-                object.insert(key.as_ref().to_owned(), value);
+                object.insert(key.into_owned(), value);
             }
-            given.insert(key);
         }
         Ok(Value::Object(object))
     }
@@ -273,14 +271,14 @@ impl Reader {
         old: Option<Value>,
     ) -> Result<Value, DecodeError> {
         let mut map = members_of(old);
-        let mut given = BTreeSet::new();
+        // What an earlier duplicate of the whole map has set can be given once more.
+        let mut of_old: BTreeSet<String> = map.keys().cloned().collect();
         for (key, value) in members {
-            if given.contains(key.as_ref()) {
+            if map.contains_key(key.as_ref()) && !of_old.remove(key.as_ref()) {
                 self.report(Problem::Duplicate, &key);
             }
             let read = self.within(&key, |reader| reader.read(shape, value, None, false))?;
-            map.insert(key.as_ref().to_owned(), read.unwrap_or_else(|| unset(shape)));
-            given.insert(key);
+            map.insert(key.into_owned(), read.unwrap_or_else(|| unset(shape)));
         }
         Ok(Value::Object(map))
     }
@@ -380,6 +378,29 @@ impl Reader {
         let done = act(self);
         self.path.truncate(length);
         done
+    }
+}
+
+/// The members of an object that were given.
+#[derive(Default)]
+struct Given {
+    /// The declared fields, of which a type has few: comparing takes less time than hashing.
+    fields: Vec<&'static Field>,
+    /// The other members.
+    others: BTreeSet<String>,
+}
+
+impl Given {
+    /// Adds a member. False if it was there.
+    fn insert(&mut self, field: &'static Field, key: &str) -> bool {
+        if field.name == REST {
+            return self.others.insert(key.to_owned());
+        }
+        let is_new = !self.fields.iter().any(|given| std::ptr::eq(*given, field));
+        if is_new {
+            self.fields.push(field);
+        }
+        is_new
     }
 }
 

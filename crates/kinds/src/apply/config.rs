@@ -14,7 +14,7 @@ use super::managers::{Managed, Manager, Managers, Operation, Unreadable};
 use super::merge::merged_object;
 use super::remove::remove_members;
 use super::set::FieldSet;
-use super::update::{managed_fields, set_managed_fields, take_managed_fields};
+use super::update::{managed_fields, set_managed_fields};
 
 /// The manager of an object's fields that were written before anybody applied a configuration.
 const BEFORE: &str = "before-first-apply";
@@ -82,14 +82,12 @@ impl<V: Versions> Endpoint<'_, V> {
         if !faults.is_empty() {
             return Err(ApplyError::Malformed(faults));
         }
-        let mut live = live.clone();
-        take_managed_fields(&mut live);
         let manager = self.manager(name, Operation::Apply);
         reconcile(self.versions, &mut managers);
-        let (object, conflicts) = self.settle(&mut managers, &manager, &live, config);
+        let (object, conflicts) = self.settle(&mut managers, &manager, live, config);
         if !conflicts.is_empty() && !application.forces {
             let left = match name {
-                last_applied::MANAGER => conflicts.without(&last_applied::allowed(self, &live)),
+                last_applied::MANAGER => conflicts.without(&last_applied::allowed(self, live)),
                 _ => conflicts,
             };
             if !left.is_empty() {
@@ -97,7 +95,7 @@ impl<V: Versions> Endpoint<'_, V> {
             }
         }
         let mut object = object;
-        if object != live
+        if object != *live
             && let Some(managed) = managers.entries.get_mut(&manager)
         {
             managed.time = Some(self.now.to_owned());

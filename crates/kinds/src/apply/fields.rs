@@ -59,88 +59,124 @@ fn of_members<S: Schema>(schema: S, members: &Map, set: &mut FieldSet) {
 /// cannot be told apart.
 pub fn faults<S: Schema>(schema: S, object: &Map) -> Vec<String> {
     let mut checker = Checker::default();
-    checker.members(schema, object);
+    checker.members(schema, object, None);
     checker.faults
+}
+
+/// The place of a value: a list of steps on the stack, because hardly any value has a fault that needs it as text.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    outer: Option<&'p Place<'p>>,
+    step: At<'p>,
+}
+
+#[derive(Clone, Copy)]
+enum At<'p> {
+    Member(&'p str),
+    Index(usize),
+    Step(&'p str),
+}
+
+impl Place<'_> {
+    fn show(&self, path: &mut String) {
+        if let Some(outer) = self.outer {
+            outer.show(path);
+        }
+        match self.step {
+            At::Member(name) => {
+                path.push('.');
+                path.push_str(name);
+            }
+            At::Index(index) => {
+                path.push('[');
+                path.push_str(&index.to_string());
+                path.push(']');
+            }
+            At::Step(step) => step::show(step, path),
+        }
+    }
 }
 
 #[derive(Default)]
 struct Checker {
-    path: String,
     faults: Vec<String>,
 }
 
 impl Checker {
-    fn report(&mut self, fault: impl std::fmt::Display) {
+    fn report(&mut self, outer: Option<&Place<'_>>, fault: impl std::fmt::Display) {
         if self.faults.len() < MAX_FAULTS {
-            let path = self.path.get(..self.path.floor_char_boundary(MAX_PATH)).unwrap_or_default();
+            let mut path = String::new();
+            if let Some(place) = outer {
+                place.show(&mut path);
+            }
+            let path = path.get(..path.floor_char_boundary(MAX_PATH)).unwrap_or_default();
             self.faults.push(format!("{path}: {fault}"));
         }
     }
 
-    fn below(&mut self, step: &str, act: impl FnOnce(&mut Self)) {
-        let length = self.path.len();
-        step::show(step, &mut self.path);
-        act(self);
-        self.path.truncate(length);
-    }
-
-    fn check<S: Schema>(&mut self, schema: S, value: &Value) {
+    fn check<S: Schema>(&mut self, schema: S, value: &Value, place: &Place<'_>) {
         if value.is_null() {
             return;
         }
         let structure = schema.structure();
         match (structure, value) {
             (Structure::AnyAtomic | Structure::Deduced, _) => {}
-            (Structure::Scalar(scalar), value) => self.scalar(scalar, value),
+            (Structure::Scalar(scalar), value) => self.scalar(scalar, value, place),
             (Structure::AtomicList | Structure::Set | Structure::KeyedList, Value::Array(items)) => {
-                self.list(schema, items);
+                self.list(schema, items, place);
             }
             (Structure::AtomicMap | Structure::Map, Value::Object(members)) => {
-                self.members(schema, members);
+                self.members(schema, members, Some(place));
             }
-            (Structure::AtomicMap | Structure::Map, other) => self.mismatch("map", other),
+            (Structure::AtomicMap | Structure::Map, other) => self.mismatch("map", other, place),
             (Structure::AtomicList | Structure::Set | Structure::KeyedList, other) => {
-                self.mismatch("list", other);
+                self.mismatch("list", other, place);
             }
         }
     }
 
-    fn members<S: Schema>(&mut self, schema: S, members: &Map) {
+    fn members<S: Schema>(&mut self, schema: S, members: &Map, outer: Option<&Place<'_>>) {
         for (name, value) in members {
-            let inner = schema.field(name).or_else(|| schema.inner());
-            self.below(&step::field(name), |checker| match inner {
-                Some(inner) => checker.check(inner, value),
-                None => checker.report("field not declared in schema"),
-            });
+            let place = Place { outer, step: At::Member(name) };
+            match schema.field(name).or_else(|| schema.inner()) {
+                Some(inner) => self.check(inner, value, &place),
+                None => self.report(Some(&place), "field not declared in schema"),
+            }
         }
     }
 
-    fn list<S: Schema>(&mut self, schema: S, items: &[Value]) {
-        let is_atomic = schema.structure() == Structure::AtomicList;
-        let mut seen = HashSet::new();
-        for (index, item) in items.iter().enumerate() {
-            let step = match is_atomic {
-                true => format!("i:{index}").into(),
-                false => match step::entry(schema, item) {
-                    Ok(step) => step,
-                    Err(why) => {
-                        self.report(format_args!("element {index}: {why}"));
-                        continue;
-                    }
-                },
-            };
-            if let Some(inner) = schema.inner() {
-                self.below(&step, |checker| checker.check(inner, item));
+    fn list<S: Schema>(&mut self, schema: S, items: &[Value], place: &Place<'_>) {
+        let outer = Some(place);
+        let inner = schema.inner();
+        if schema.structure() == Structure::AtomicList {
+            for (index, item) in items.iter().enumerate() {
+                if let Some(inner) = inner {
+                    self.check(inner, item, &Place { outer, step: At::Index(index) });
+                }
             }
-            if !is_atomic && !seen.insert(step.clone()) {
+            return;
+        }
+        let mut seen = HashSet::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let step = match step::entry(schema, item) {
+                Ok(step) => step,
+                Err(why) => {
+                    self.report(outer, format_args!("element {index}: {why}"));
+                    continue;
+                }
+            };
+            if let Some(inner) = inner {
+                self.check(inner, item, &Place { outer, step: At::Step(&step) });
+            }
+            if let Some(step) = seen.replace(step) {
                 let mut shown = String::new();
                 step::show(&step, &mut shown);
-                self.report(format_args!("duplicate entries for key {shown}"));
+                self.report(outer, format_args!("duplicate entries for key {shown}"));
             }
         }
     }
 
-    fn scalar(&mut self, scalar: Scalar, value: &Value) {
+    fn scalar(&mut self, scalar: Scalar, value: &Value, place: &Place<'_>) {
         let (is_right, wanted) = match scalar {
             Scalar::Any => (!value.is_array() && !value.is_object(), "any scalar"),
             Scalar::Bool => (value.is_boolean(), "boolean"),
@@ -148,11 +184,11 @@ impl Checker {
             Scalar::Text => (value.is_string(), "string"),
         };
         if !is_right {
-            self.mismatch(wanted, value);
+            self.mismatch(wanted, value, place);
         }
     }
 
-    fn mismatch(&mut self, wanted: &str, found: &Value) {
+    fn mismatch(&mut self, wanted: &str, found: &Value, place: &Place<'_>) {
         let found = match found {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
@@ -161,6 +197,6 @@ impl Checker {
             Value::Array(_) => "list",
             Value::Object(_) => "map",
         };
-        self.report(format_args!("expected {wanted}, got {found}"));
+        self.report(Some(place), format_args!("expected {wanted}, got {found}"));
     }
 }

@@ -3,6 +3,7 @@
 //!
 //! Equal steps have equal text: keys are in order of their names.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use portcullis_apimachinery::quote::Quoted;
@@ -48,7 +49,7 @@ pub(crate) fn entry<S: Schema>(list: S, entry: &Value) -> Result<Step, NoStep> {
         Structure::KeyedList => keyed(list, entry),
         _ => match entry {
             Value::Null | Value::Array(_) | Value::Object(_) => Err(NoStep::NotPlain),
-            plain => Ok(format!("v:{}", json(plain)).into()),
+            plain => Ok(of_value(plain)),
         },
     }
 }
@@ -59,43 +60,74 @@ fn keyed<S: Schema>(list: S, entry: &Value) -> Result<Step, NoStep> {
         Value::Null => return Err(NoStep::Null),
         _ => return Err(NoStep::NotAnObject),
     };
-    let mut keys: Vec<(&str, String)> = Vec::with_capacity(3);
+    let mut keys: Vec<(&str, Cow<'_, Value>)> = Vec::with_capacity(3);
     list.keys().for_each(|key| {
-        if let Some(value) = key_text(key, entry) {
+        if let Some(value) = key_value(key, entry) {
             keys.push((key.name, value));
         }
     });
     if keys.is_empty() {
         return Err(NoStep::NoKey);
     }
-    keys.sort_unstable();
-    Ok(of_keys(keys.iter().map(|(name, value)| (*name, value.as_str()))))
+    Ok(of_keys(keys))
 }
 
-/// The value of a key in an entry, as JSON; nothing without a value.
-fn key_text(key: Key<'_>, entry: &Map<String, Value>) -> Option<String> {
+/// The value of a key in an entry; nothing without a value.
+fn key_value<'e>(key: Key<'_>, entry: &'e Map<String, Value>) -> Option<Cow<'e, Value>> {
     if let Some(value) = entry.get(key.name) {
-        return Some(json(value));
+        return Some(Cow::Borrowed(value));
     }
-    Some(match key.default? {
-        KeyDefault::Text(text) => json(&Value::from(text)),
-        KeyDefault::Number(number) => number.to_string(),
-        KeyDefault::Bool(bool) => bool.to_string(),
-    })
+    Some(Cow::Owned(match key.default? {
+        KeyDefault::Text(text) => text.into(),
+        KeyDefault::Number(number) => number.into(),
+        KeyDefault::Bool(bool) => bool.into(),
+    }))
 }
 
-fn of_keys<'k>(keys: impl Iterator<Item = (&'k str, &'k str)>) -> Step {
-    let mut step = String::from("k:{");
-    for (name, value) in keys {
-        if step.len() > "k:{".len() {
+fn of_keys(mut keys: Vec<(&str, Cow<'_, Value>)>) -> Step {
+    keys.sort_unstable_by_key(|(name, _)| *name);
+    let mut step = String::with_capacity(48);
+    step.push_str("k:{");
+    for (at, (name, value)) in keys.iter().enumerate() {
+        if at > 0 {
             step.push(',');
         }
-        step.push_str(&json(&Value::from(name)));
+        push_text(&mut step, name);
         step.push(':');
-        step.push_str(value);
+        push_json(&mut step, value);
     }
     step.push('}');
     step.into()
+}
+
+fn of_value(value: &Value) -> Step {
+    let mut step = String::from("v:");
+    push_json(&mut step, value);
+    step.into()
+}
+
+/// Appends JSON as Go writes it.
+fn push_json(step: &mut String, value: &Value) {
+    match value {
+        Value::String(text) => push_text(step, text),
+        other => step.push_str(&json(other)),
+    }
+}
+
+/// Appends text as Go writes it in JSON.
+fn push_text(step: &mut String, text: &str) {
+    if is_plain(text) {
+        step.push('"');
+        step.push_str(text);
+        step.push('"');
+    } else {
+        step.push_str(&json(&Value::from(text)));
+    }
+}
+
+/// Whether this text is in JSON as it is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&'))
 }
 
 /// JSON as Go writes it.
@@ -131,19 +163,16 @@ pub(crate) fn parse(text: &str) -> Result<Option<Step>, &'static str> {
     let (kind, rest) = text.split_once(':').ok_or("a path element has no colon")?;
     Ok(Some(match kind {
         "f" => text.into(),
+        "k" if is_one_plain_key(rest) => text.into(),
         "k" => {
             let keys: Map<String, Value> =
                 serde_json::from_str(rest).map_err(|_| "the keys of a path element are no JSON object")?;
-            // The map is in no certain order.
-            let mut keys: Vec<(&str, String)> =
-                keys.iter().map(|(name, value)| (name.as_str(), json(value))).collect();
-            keys.sort_unstable();
-            of_keys(keys.iter().map(|(name, value)| (*name, value.as_str())))
+            of_keys(keys.iter().map(|(name, value)| (name.as_str(), Cow::Borrowed(value))).collect())
         }
         "v" => {
             let value: Value =
                 serde_json::from_str(rest).map_err(|_| "the value of a path element is not JSON")?;
-            format!("v:{}", json(&value)).into()
+            of_value(&value)
         }
         "i" => {
             let index: i64 = rest.parse().map_err(|_| "the index of a path element is no number")?;
@@ -152,6 +181,14 @@ pub(crate) fn parse(text: &str) -> Result<Option<Step>, &'static str> {
         kind if kind.len() == 1 => return Ok(None),
         _ => return Err("a path element has no kind of one letter"),
     }))
+}
+
+/// Whether this is `{"name":"value"}` as [`of_keys`] writes it, which most keys are.
+fn is_one_plain_key(keys: &str) -> bool {
+    let inner = keys.strip_prefix(r#"{""#).and_then(|keys| keys.strip_suffix(r#""}"#));
+    inner
+        .and_then(|keys| keys.split_once(r#"":""#))
+        .is_some_and(|(name, value)| is_plain(name) && is_plain(value))
 }
 
 /// Appends a step to a path in the form for people: `.spec`, `[name="a"]`, `[="a"]`, `[0]`.

@@ -77,8 +77,7 @@ impl Schema for Typed {
 
     fn field(self, name: &str) -> Option<Self> {
         let Shape::Object(ty) = self.shape else { return None };
-        let field = ty.fields.iter().find(|field| field.name == name && name != REST)?;
-        Some(Self::of_field(field))
+        ty.named(name).filter(|field| field.name != REST).map(Self::of_field)
     }
 
     fn inner(self) -> Option<Self> {

@@ -205,7 +205,16 @@ impl Type {
 
     /// Returns the field with this JSON name, else the [`REST`] field if the type has one.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
-        self.fields.iter().find(|field| field.name == name).or_else(|| self.rest())
+        self.named(name).or_else(|| self.rest())
+    }
+
+    /// Returns the field that is declared under this JSON name.
+    pub(crate) fn named(&self, name: &str) -> Option<&'static Field> {
+        // Looked up for each member of each object. Hardly any two names of a type have the same length and the same last
+        // letter, so nearly no name is compared in vain.
+        let last = |name: &str| name.as_bytes().last().copied();
+        let may_be = |field: &&Field| field.name.len() == name.len() && last(field.name) == last(name);
+        self.fields.iter().filter(may_be).find(|field| field.name == name)
     }
 
     /// The catch-all field, if the type has one.

@@ -94,15 +94,19 @@ pub(crate) fn apply(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<
 
 fn whole(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Result<Map, Status> {
     let served = scope.target.served;
-    let merged = merged(scope, old, config, how)?;
-    let mut object = converted(scope, merged.clone(), served)?;
+    let mut merged = merged(scope, old, config, how)?;
+    // The server wrote them itself, so there is nothing to decode. They are a large part of most objects.
+    let managed = meta::take(&mut merged, "managedFields");
+    let mut object = converted(scope, merged, served)?;
     if let Some(custom) = served.custom {
         custom.complete(&mut object, None).map_err(|error| unconverted(scope, &error))?;
     }
     let mut object = decode::current(object, served)?;
     decode::default(scope.target.resource, &mut object);
     meta::drop_repeated_owners(&mut object);
-    meta::copy(&mut object, "managedFields", &merged);
+    if let Some(managed) = managed {
+        meta::set(&mut object, "managedFields", managed);
+    }
     update::check_name(scope, &object)?;
     Ok(object)
 }

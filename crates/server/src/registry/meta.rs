@@ -27,10 +27,10 @@ pub(crate) fn of(object: &Map) -> &Map {
 
 /// Changes the metadata of an object.
 pub(crate) fn change<R>(object: &mut Map, change: impl FnOnce(&mut Map) -> R) -> R {
-    let mut metadata = match object.remove("metadata") {
-        Some(Value::Object(metadata)) => metadata,
-        _ => Map::new(),
-    };
+    if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
+        return change(metadata);
+    }
+    let mut metadata = Map::new();
     let result = change(&mut metadata);
     object.insert("metadata".to_owned(), Value::Object(metadata));
     result
@@ -65,7 +65,12 @@ pub(crate) fn without(object: &Map, field: &str) -> Map {
 
 /// Removes a field of the metadata.
 pub(crate) fn unset(object: &mut Map, field: &str) {
-    change(object, |metadata| metadata.remove(field));
+    drop(take(object, field));
+}
+
+/// Takes a field out of the metadata.
+pub(crate) fn take(object: &mut Map, field: &str) -> Option<Value> {
+    change(object, |metadata| metadata.remove(field))
 }
 
 /// Returns the resourceVersion of an object; 0 if it has none, because then it is not stored.

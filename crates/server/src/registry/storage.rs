@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use kinds::resource::{Custom, Resource};
 use kinds::resources::definitions::DEFINITIONS;
 use kinds::{Kinds, Map, may_be_defined, protobuf};
@@ -195,29 +195,28 @@ fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
 }
 
 fn written_as(kind: &str, api_version: &str, object: &Map) -> Result<Value, Status> {
-    let mut bytes = BytesMut::with_capacity(512).writer();
+    let mut bytes = Vec::with_capacity(2048);
     let head = head_of(kind, api_version);
-    let mut write = |text: &str| bytes.get_mut().put_slice(text.as_bytes());
-    write(&head);
-    write("\"");
+    bytes.extend_from_slice(head.as_bytes());
+    bytes.push(b'"');
     let metadata = object.get("metadata").and_then(Json::as_object);
     for (name, value) in metadata.into_iter().flatten().filter(|(name, _)| *name != "resourceVersion") {
         member(&mut bytes, name, value)?;
     }
-    bytes.get_mut().put_slice(b"}");
+    bytes.push(b'}');
     for (name, value) in object {
         if !matches!(name.as_str(), "apiVersion" | "kind" | "metadata") {
             member(&mut bytes, name, value)?;
         }
     }
-    bytes.get_mut().put_slice(b"}");
-    Ok(Value { bytes: bytes.into_inner().freeze(), revision_at: Some(head.len()), relies_on: None })
+    bytes.push(b'}');
+    Ok(Value { bytes: bytes.into(), revision_at: Some(head.len()), relies_on: None })
 }
 
-fn member(bytes: &mut bytes::buf::Writer<BytesMut>, name: &str, value: &Json) -> Result<(), Status> {
-    bytes.get_mut().put_slice(b",");
+fn member(bytes: &mut Vec<u8>, name: &str, value: &Json) -> Result<(), Status> {
+    bytes.push(b',');
     let written = serde_json::to_writer(&mut *bytes, name).and_then(|()| {
-        bytes.get_mut().put_slice(b":");
+        bytes.push(b':');
         serde_json::to_writer(&mut *bytes, value)
     });
     written.map_err(Status::internal)
