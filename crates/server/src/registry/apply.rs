@@ -1,5 +1,7 @@
 //! Server-side apply: configurations that clients apply (AP-16).
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use kinds::Map;
 use kinds::apply::{Application, ApplyError, Conflicts};
@@ -164,9 +166,10 @@ fn of_part(
 fn merged(scope: &RequestScope<'_>, old: &Map, config: &Map, how: How<'_>) -> Result<Map, Status> {
     let served = scope.target.served;
     let empty = decode::empty(served);
-    let live = match old.is_empty() {
-        true => empty.clone(),
-        false => decode::shown(old.clone(), served),
+    let live = match served.version_of {
+        _ if old.is_empty() => Cow::Borrowed(&empty),
+        None => Cow::Borrowed(old),
+        Some(_) => Cow::Owned(decode::shown(old.clone(), served)),
     };
     let How { manager, forces } = how;
     let application = Application { live: &live, empty: &empty, config, manager, forces };
