@@ -303,6 +303,42 @@ fn a_watch_follows_rights_both_ways_and_never_shows_what_came_after_bc_40() {
     assert_eq!(next(&mut events), told("MODIFIED", "n", "end"));
 }
 
+/// The client waits for the bookmark before it trusts what it has, so it has to come also if rights change before it was sent.
+#[test]
+fn rights_that_change_during_the_initial_events_do_not_hide_their_end_bc_40() {
+    let server = start();
+    prepare(&server);
+    let mut admin = admin(&server);
+    // More than the buffers of a connection hold.
+    let value = "x".repeat(512 << 10);
+    for number in 0..40 {
+        make(&mut admin, "a", "configmaps", &format!("m{number:02}"), &value);
+    }
+    make(&mut admin, "b", "configmaps", "n", "1");
+    grant(&mut admin, Some("a"), "one", "jane", json!([rule("configmaps", &[])]));
+    let query =
+        "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    let mut events = jane(&server).watch(&format!("{MAPS}?{query}&timeoutSeconds=60")).unwrap();
+    // The server has begun to send, and goes on when the client reads.
+    let mut found = vec![events.next().unwrap().unwrap()];
+    grant(&mut admin, Some("b"), "two", "jane", json!([rule("configmaps", &["n"])]));
+    while found.last().is_some_and(|event| event["type"] != "BOOKMARK") {
+        found.push(events.next().expect("the watch goes on").unwrap());
+    }
+    let end = found.pop().unwrap();
+    assert_eq!(end["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{end}");
+    assert!(found.iter().all(|event| event["type"] == "ADDED"));
+    let mut names: Vec<&str> =
+        found.iter().filter_map(|event| event["object"]["metadata"]["name"].as_str()).collect();
+    names.sort_unstable();
+    let mut all: Vec<String> = (0..40).map(|number| format!("m{number:02}")).collect();
+    all.push("n".to_owned());
+    assert_eq!(names, all);
+    // What follows are changes.
+    change(&mut admin, "b", "configmaps", "n", "2");
+    assert_eq!(next(&mut events), told("MODIFIED", "n", "2"));
+}
+
 #[test]
 fn a_node_is_woken_by_its_own_secrets_only_bc_41() {
     let server = start();

@@ -78,6 +78,7 @@ pub(crate) async fn answer(
         size: 0,
         pending: VecDeque::new(),
         position: Revision(0),
+        is_beginning: false,
         source: Source::Unknown,
         keys: app.held.nothing(account),
         must_look: false,
@@ -97,7 +98,8 @@ pub(crate) async fn answer(
                 }
                 None => {}
             }
-            stream.catch_up(true).await?;
+            stream.is_beginning = true;
+            stream.catch_up().await?;
         }
         (false, asked) => {
             scope.wait_for(asked).await?;
@@ -114,7 +116,7 @@ enum Item {
     /// The state of an object as of a revision; none if there is none that the caller may get and wants.
     State { key: Box<str>, entry: Option<Arc<Entry>>, revision: Revision },
     /// The progress of the watch.
-    Bookmark { revision: Revision, is_initial_end: bool },
+    Bookmark(Revision),
 }
 
 /// An object that the client has.
@@ -169,6 +171,9 @@ struct Stream {
     pending: VecDeque<Item>,
     /// Every change up to here was sent, or is pending; and decided by rights that did not change after it.
     position: Revision,
+    /// Whether the client has not yet been told all that was there at the start. The first bookmark tells it that this is all:
+    /// it comes after everything that was found by one look. If rights change before it was sent, that is a later look.
+    is_beginning: bool,
     source: Source,
     /// The keys of the objects that are followed.
     keys: Charge,
@@ -230,7 +235,7 @@ impl Stream {
             match woken {
                 Woken::ToLook => {
                     self.must_look = false;
-                    if let Err(status) = self.catch_up(false).await {
+                    if let Err(status) = self.catch_up().await {
                         self.fail(status);
                     }
                 }
@@ -257,7 +262,7 @@ impl Stream {
         let revision = self.position.max(watch.revision());
         if self.filtered.holds_since(self.position) {
             self.position = revision;
-            self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
+            self.pending.push_back(Item::Bookmark(revision));
         }
     }
 
@@ -294,7 +299,7 @@ impl Stream {
 
     /// Looks at all that the caller may get now, and has the difference to what the client has sent. Tells how far this
     /// came, if bookmarks are wanted.
-    async fn catch_up(&mut self, is_initial: bool) -> Result<(), Status> {
+    async fn catch_up(&mut self) -> Result<(), Status> {
         let began = Instant::now();
         let mut looked = None;
         for _ in 0..TRIES {
@@ -310,13 +315,14 @@ impl Stream {
         self.rested = now + (now.duration_since(began) * REST).min(LONGEST_REST);
         let Some(((revision, found), prefix)) = looked else {
             // Rights change all the time. What the client has stays what it was, and is looked at again.
-            return if is_initial { Err(Status::unavailable(CHANGING)) } else { Ok(()) };
+            let is_first = matches!(self.source, Source::Unknown);
+            return if is_first { Err(Status::unavailable(CHANGING)) } else { Ok(()) };
         };
         self.follow(prefix, revision).await?;
         self.pending = self.difference(found);
         // Those who go on after this revision miss nothing.
         if self.bookmark.is_some() {
-            self.pending.push_back(Item::Bookmark { revision, is_initial_end: is_initial });
+            self.pending.push_back(Item::Bookmark(revision));
         }
         self.position = revision;
         Ok(())
@@ -454,7 +460,8 @@ impl Stream {
     fn written(&mut self, item: Item) -> Result<[Option<Bytes>; 2], Status> {
         let (key, entry, revision) = match item {
             Item::State { key, entry, revision } => (key, entry, revision),
-            Item::Bookmark { revision, is_initial_end } => {
+            Item::Bookmark(revision) => {
+                let is_initial_end = std::mem::take(&mut self.is_beginning);
                 return Ok([Some(self.writer.bookmark(revision, is_initial_end)?), None]);
             }
         };
