@@ -311,11 +311,11 @@ fn rights_that_change_during_the_initial_events_do_not_hide_their_end_bc_40() {
     let mut admin = admin(&server);
     // More than the buffers of a connection hold.
     let value = "x".repeat(512 << 10);
-    for number in 0..40 {
-        make(&mut admin, "a", "configmaps", &format!("m{number:02}"), &value);
-    }
+    let many: Vec<String> = (0..40).map(|number| format!("m{number:02}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    many.iter().for_each(|name| make(&mut admin, "a", "configmaps", name, &value));
     make(&mut admin, "b", "configmaps", "n", "1");
-    grant(&mut admin, Some("a"), "one", "jane", json!([rule("configmaps", &[])]));
+    grant(&mut admin, Some("a"), "one", "jane", json!([rule("configmaps", &many)]));
     let query =
         "watch=true&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
     let mut events = jane(&server).watch(&format!("{MAPS}?{query}&timeoutSeconds=60")).unwrap();
@@ -331,9 +331,7 @@ fn rights_that_change_during_the_initial_events_do_not_hide_their_end_bc_40() {
     let mut names: Vec<&str> =
         found.iter().filter_map(|event| event["object"]["metadata"]["name"].as_str()).collect();
     names.sort_unstable();
-    let mut all: Vec<String> = (0..40).map(|number| format!("m{number:02}")).collect();
-    all.push("n".to_owned());
-    assert_eq!(names, all);
+    assert_eq!(names, [many.as_slice(), &["n"]].concat());
     // What follows are changes.
     change(&mut admin, "b", "configmaps", "n", "2");
     assert_eq!(next(&mut events), told("MODIFIED", "n", "2"));
