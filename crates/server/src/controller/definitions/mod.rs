@@ -5,16 +5,18 @@ mod api_services;
 mod cleanup;
 mod names;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kinds::custom::CustomKinds;
 use kinds::resources::definitions::status::{Condition, holds, set};
 use kinds::resources::definitions::{Approval, DEFINITIONS};
 use kinds::{Kinds, Map};
-use portcullis_store::Event;
+use portcullis_store::{Event, Revision};
 
 use self::cleanup::Cleanup;
+use self::names::Names;
 use super::runner::{Controller, Next};
 use crate::http::status::Status;
 use crate::registry::backend::Backend;
@@ -31,13 +33,16 @@ const CONFLICT: Duration = Duration::from_secs(1);
 pub(super) struct Definitions {
     backend: Arc<Backend>,
     kinds: Arc<CustomKinds>,
+    /// The names of the definitions, by key, each as of the revision at which it was read. Most definitions do not change while
+    /// others are created, and reading them all for each would take longer with each.
+    names: Mutex<HashMap<Box<str>, (Revision, Arc<Names>)>>,
     cleanup: Cleanup,
 }
 
 impl Definitions {
     pub(super) fn new(backend: Arc<Backend>, kinds: &Kinds) -> Self {
         let cleanup = Cleanup::new(Arc::clone(&backend), kinds.clone());
-        Self { backend, kinds: Arc::clone(kinds.custom()), cleanup }
+        Self { backend, kinds: Arc::clone(kinds.custom()), names: Mutex::default(), cleanup }
     }
 }
 
@@ -63,7 +68,7 @@ impl Controller for Definitions {
         let mut definition = stored.object.clone();
         if !names::are_accepted(&definition) {
             let others = self.others(name, group).await?;
-            names::accept(&mut definition, others.iter().map(|stored| &stored.object), now());
+            names::accept(&mut definition, others.iter().map(|names| &**names), now());
         }
         approve(&mut definition);
         if definition != stored.object {
@@ -98,15 +103,27 @@ impl Controller for Definitions {
 }
 
 impl Definitions {
-    /// The other definitions of a group.
-    async fn others(&self, name: &str, group: &str) -> Result<Vec<Stored>, Status> {
+    /// The names of the other definitions of a group, as they are stored now.
+    async fn others(&self, name: &str, group: &str) -> Result<Vec<Arc<Names>>, Status> {
         let entries = write::all(&self.backend, &DEFINITIONS, "").await?;
-        let is_other = |key: &str| {
-            let other = storage::place(&DEFINITIONS, key).1;
-            other != name && other.split_once('.').is_some_and(|(_, of)| of == group)
-        };
-        let others = entries.into_iter().filter(|entry| is_other(&entry.key));
-        others.map(|entry| Stored::read(&DEFINITIONS, entry)).collect()
+        let mut known = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = std::mem::take(&mut *known);
+        let mut others = Vec::new();
+        for entry in entries {
+            let other = storage::place(&DEFINITIONS, &entry.key).1;
+            if other == name || other.split_once('.').is_none_or(|(_, of)| of != group) {
+                // Of another group, or this one: what is known of it is kept.
+                known.extend(last.remove_entry(&entry.key));
+                continue;
+            }
+            let names = match last.remove(&entry.key) {
+                Some((revision, names)) if revision == entry.modified => names,
+                _ => Arc::new(Names::of(&Stored::read(&DEFINITIONS, Arc::clone(&entry))?.object)),
+            };
+            known.insert(entry.key.clone(), (entry.modified, Arc::clone(&names)));
+            others.push(names);
+        }
+        Ok(others)
     }
 
     /// Cleans up after a definition that was deleted.

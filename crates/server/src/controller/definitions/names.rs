@@ -12,18 +12,38 @@ pub(super) fn are_accepted(definition: &Map) -> bool {
         && at(definition, &["spec", "names"]) == at(definition, &["status", "acceptedNames"])
 }
 
-/// Gives a definition those of its names that are free, and says whether these are all.
-pub(super) fn accept<'d>(definition: &mut Map, others: impl Iterator<Item = &'d Map>, now: i64) {
+/// The names that a definition has.
+#[derive(Debug)]
+pub(super) struct Names {
+    group: String,
+    /// Of its resource.
+    resources: Vec<String>,
+    /// Of its kind.
+    kinds: Vec<String>,
+}
+
+impl Names {
+    pub(super) fn of(definition: &Map) -> Self {
+        let names = at(definition, &["status", "acceptedNames"]);
+        let name =
+            |name: &str| names.and_then(|names| names.get(name)).and_then(Value::as_str).map(str::to_owned);
+        let resources = ["plural", "singular"].into_iter().filter_map(name);
+        Self {
+            group: text(definition, &["spec", "group"]).to_owned(),
+            resources: resources.chain(texts(names, "shortNames")).collect(),
+            kinds: ["kind", "listKind"].into_iter().filter_map(name).collect(),
+        }
+    }
+}
+
+/// Gives a definition those of its names that no other has, and says whether these are all.
+pub(super) fn accept<'d>(definition: &mut Map, others: impl Iterator<Item = &'d Names>, now: i64) {
     let group = text(definition, &["spec", "group"]).to_owned();
     let mut resources = HashSet::new();
     let mut kinds = HashSet::new();
-    for other in others.filter(|other| text(other, &["spec", "group"]) == group) {
-        let names = at(other, &["status", "acceptedNames"]);
-        let name =
-            |name: &str| names.and_then(|names| names.get(name)).and_then(Value::as_str).map(str::to_owned);
-        resources.extend(["plural", "singular"].into_iter().filter_map(name));
-        resources.extend(texts(names, "shortNames"));
-        kinds.extend(["kind", "listKind"].into_iter().filter_map(name));
+    for other in others.filter(|other| other.group == group) {
+        resources.extend(other.resources.iter().map(String::as_str));
+        kinds.extend(other.kinds.iter().map(String::as_str));
     }
     let wanted = at(definition, &["spec", "names"]).cloned().unwrap_or_default();
     let mut names = at(definition, &["status", "acceptedNames"]).cloned().unwrap_or_default();
@@ -44,7 +64,7 @@ pub(super) fn accept<'d>(definition: &mut Map, others: impl Iterator<Item = &'d 
             name => wanted.get(name).and_then(Value::as_str).map(str::to_owned).into_iter().collect(),
         };
         let used: Vec<&String> =
-            asked.iter().filter(|name| !own.contains(*name) && taken.contains(*name)).collect();
+            asked.iter().filter(|name| !own.contains(*name) && taken.contains(name.as_str())).collect();
         match used.is_empty() {
             true => copy(&mut names, &wanted, name),
             false => {
