@@ -56,12 +56,17 @@ pub(crate) async fn answer(
     // Aliases of YAML stand for more than they are.
     let factor = if negotiate::form(&head.headers).is_ok_and(|form| form == Form::Yaml) { YAML } else { 1 };
     let size = body.len().saturating_mul(factor).saturating_add(stored_size(app, &asked).await);
-    let size = if is_costly(&asked) { size.max(LARGE) } else { size };
+    let (size, has_costly_parts) = match costs(&asked) {
+        Costs::OfSize => (size, false),
+        Costs::Always => (size.max(LARGE), false),
+        Costs::InParts => (size, true),
+    };
     let (account, deadline) = (asked.account, asked.deadline);
     let is_large = LargeWork::is_large(size);
     // On the heap: futures are moved whole, several times.
     let work = Box::pin(dispatch(app, access, asked, (head, is_large), body));
     match deadline {
+        _ if !is_large && has_costly_parts => Ok(app.large_work.run_in_parts(account, work).await),
         _ if !is_large => Ok(work.await),
         None => Ok(Box::pin(app.large_work.run(account, size, work)).await),
         // Work that has a thread of its own is not dropped by its caller: the deadline must be its own.
@@ -72,14 +77,27 @@ pub(crate) async fn answer(
     }
 }
 
-/// Whether a write can take long whatever its size: a definition is compiled, or a custom object is checked by rules, by
-/// patterns, or by many alternatives.
-fn is_costly(asked: &Asked<'_>) -> bool {
-    let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else { return false };
-    let is_write = matches!(action, Action::Create | Action::Update | Action::Patch);
-    is_write
-        && (*target.resource == DEFINITIONS
-            || target.resource.custom.is_some_and(|custom| custom.is_costly()))
+/// Which requests can take long.
+enum Costs {
+    /// Those about large objects.
+    OfSize,
+    /// Whatever the size: a definition is compiled.
+    Always,
+    /// The check of a custom object, whatever its size: by rules, by patterns, or by many alternatives. The rest, such as the
+    /// wait for the disk, is that of an ordinary write.
+    InParts,
+}
+
+fn costs(asked: &Asked<'_>) -> Costs {
+    let (Route::Object { action, .. }, Some(target)) = (asked.route, &asked.target) else {
+        return Costs::OfSize;
+    };
+    match target.resource.custom {
+        _ if !matches!(action, Action::Create | Action::Update | Action::Patch) => Costs::OfSize,
+        _ if *target.resource == DEFINITIONS => Costs::Always,
+        Some(custom) if custom.is_costly() => Costs::InParts,
+        _ => Costs::OfSize,
+    }
 }
 
 /// Charges the write of an event.

@@ -14,7 +14,7 @@ use tokio::task::block_in_place;
 use crate::http::account::Account;
 use crate::http::body::{Body, Parts};
 use crate::http::budget::Charge;
-use crate::http::turn::Turns;
+use crate::http::turn::{self, Turns};
 
 /// The size from which an object is large. In bytes.
 pub(crate) const LARGE: usize = 64 * 1024;
@@ -52,6 +52,11 @@ impl LargeWork {
             // The other requests of this thread move to another one.
             _ => block_in_place(|| runtime.block_on(work)),
         }
+    }
+
+    /// Does work on a small object, of which only the costly parts are done in turn.
+    pub(crate) async fn run_in_parts<T>(&self, account: Account, work: impl Future<Output = T>) -> T {
+        turn::in_parts(&self.turns, account, work).await
     }
 
     /// As [`Self::run`], when the account holds less than it may: for work that makes it hold more.

@@ -3,6 +3,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::task::block_in_place;
+
 use super::account::Account;
 use super::fair_queue::{FairQueue, Seat, Size};
 
@@ -14,6 +17,8 @@ const OUTSIDE: usize = 4;
 tokio::task_local! {
     /// The turn of the work that runs now, if it runs in turn.
     static TURN: Arc<Turn>;
+    /// Where the work that runs now gets a seat for its costly parts, if it has none for the whole.
+    static PARTS: (Arc<Turns>, Account);
 }
 
 /// Seats for work, and places for work that waits for somebody else.
@@ -87,6 +92,23 @@ pub(crate) async fn outside<T>(waiting: impl Future<Output = T>) -> Result<T, To
     Ok(done)
 }
 
+/// Does work that is done in turn only in its costly parts: see [`costly`].
+pub(crate) async fn in_parts<T>(turns: &Arc<Turns>, account: Account, work: impl Future<Output = T>) -> T {
+    PARTS.scope((Arc::clone(turns), account), work).await
+}
+
+/// Does a costly part of some work: one that can take long although its object is small. Work that has a seat, or whose parts
+/// are not costly, just does it.
+pub(crate) async fn costly<T>(part: impl FnOnce() -> T) -> T {
+    let Ok((turns, account)) = PARTS.try_with(Clone::clone) else { return part() };
+    let _turn = turns.enter(account).await;
+    match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => part(),
+        // The other requests of this thread move to another one.
+        _ => block_in_place(part),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +133,15 @@ mod tests {
         drop(places);
         let turn = turns.enter(account).await;
         assert_eq!(turn.run(outside(async {})).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn work_has_a_seat_for_its_costly_parts_only() {
+        let (turns, account) = (Arc::new(Turns::new(1)), Account::of_address(None));
+        let is_free = || turns.seats.try_enter(account).is_some();
+        let work = async { (is_free(), costly(is_free).await, is_free()) };
+        assert_eq!(in_parts(&turns, account, work).await, (true, false, true));
+        assert!(costly(is_free).await);
     }
 
     #[tokio::test]

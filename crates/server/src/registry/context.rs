@@ -24,6 +24,7 @@ use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
 use super::target::Target;
 use crate::http::status::Status;
+use crate::http::turn;
 use crate::match_conditions;
 
 /// The most definitions of custom kinds. DIVERGES: Kubernetes has no limit.
@@ -89,7 +90,7 @@ impl<'a> Surroundings<'a> {
         hooks: &OnRequest,
         object: &mut Map,
         old: Option<&Map>,
-        validate: impl FnOnce(&Map) -> FieldErrors,
+        validate: impl FnOnce(&Map) -> FieldErrors + Send,
     ) -> Result<FieldErrors, Status> {
         let resource = scope.target.resource;
         let stored = match self.need {
@@ -121,7 +122,8 @@ impl<'a> Surroundings<'a> {
         (hooks.complete)(object, old, &context).map_err(|refusal| refused(resource, object, refusal))?;
         Ok(match hooks.validate {
             Some(validate) => validate(object, old, &context),
-            None => validate(object),
+            // Of custom kinds this can take long.
+            None => turn::costly(|| validate(object)).await,
         })
     }
 }
