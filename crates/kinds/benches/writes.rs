@@ -1,7 +1,7 @@
 //! What a write of one pod costs, step by step, without network, admission and store: what the server does to a pod that is
 //! there already when a configuration with one changed label is applied to it, and when a client sends it whole.
 
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark may stop")]
+#![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a benchmark may stop")]
 
 use std::borrow::Cow;
 use std::hint::black_box;

@@ -29,13 +29,15 @@ const TAKES_IN: Duration = Duration::from_millis(10);
 /// How long to wait until a name may be free.
 const CONFLICT: Duration = Duration::from_secs(1);
 
+/// The names of definitions, by key, each as of the revision at which it was read.
+type NamesByKey = HashMap<Box<str>, (Revision, Arc<Names>)>;
+
 /// See the module.
 pub(super) struct Definitions {
     backend: Arc<Backend>,
     kinds: Arc<CustomKinds>,
-    /// The names of the definitions, by key, each as of the revision at which it was read. Most definitions do not change while
-    /// others are created, and reading them all for each would take longer with each.
-    names: Mutex<HashMap<Box<str>, (Revision, Arc<Names>)>>,
+    /// Most definitions do not change while others are created, and reading them all for each would take longer with each.
+    names: Mutex<NamesByKey>,
     cleanup: Cleanup,
 }
 
