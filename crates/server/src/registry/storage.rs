@@ -26,9 +26,10 @@ pub(crate) fn group(resource: &Resource) -> &'static str {
 pub(crate) fn prefix(resource: &'static Resource, namespace: &str) -> String {
     let resource = resource.storage();
     let group = group(resource);
+    // In one allocation: every request needs some.
     match namespace {
-        "" => format!("/{group}/{}/", resource.plural),
-        namespace => format!("/{group}/{}/{namespace}/", resource.plural),
+        "" => ["/", group, "/", resource.plural, "/"].concat(),
+        namespace => ["/", group, "/", resource.plural, "/", namespace, "/"].concat(),
     }
 }
 
@@ -44,8 +45,12 @@ pub(crate) fn parts(kinds: &Kinds) -> impl Fn(&Entry) -> Option<Box<str>> + use<
 
 /// Returns the key of an object.
 pub(crate) fn key(resource: &'static Resource, namespace: &str, name: &str) -> Box<str> {
-    let mut key = prefix(resource, namespace);
-    key.push_str(name);
+    let resource = resource.storage();
+    let (group, plural) = (group(resource), resource.plural);
+    let key = match namespace {
+        "" => ["/", group, "/", plural, "/", name].concat(),
+        namespace => ["/", group, "/", plural, "/", namespace, "/", name].concat(),
+    };
     key.into()
 }
 
@@ -85,7 +90,7 @@ fn head_of(kind: &str, api_version: &str) -> String {
 }
 
 fn before_metadata(kind: &str, api_version: &str) -> String {
-    format!(r#"{{"kind":"{kind}","apiVersion":"{api_version}","#)
+    [r#"{"kind":""#, kind, r#"","apiVersion":""#, api_version, r#"","#].concat()
 }
 
 /// What stands before the revision in stored bytes, after the kind and the version.
