@@ -52,16 +52,32 @@ pub fn with_metadata(
 pub fn validate_update(object: &Map, old: &Map, resource: &Resource, is_status: bool) -> Errors {
     let of_kind = resource.metadata_checks;
     let of_kind = if is_status { MetadataChecks { alone: 0, as_update: 1, ..of_kind } } else { of_kind };
+    let knows_finalizers = of_kind.knows_finalizers;
     let mut errors = Errors::new();
     check(object, resource, NameRule::PathSegment, false, &mut errors);
-    check_update(object, old, false, &mut errors);
-    for _ in 0..of_kind.alone {
-        check(object, resource, resource.names, of_kind.knows_finalizers, &mut errors);
-    }
-    for _ in 0..of_kind.as_update {
-        check_update(object, old, of_kind.knows_finalizers, &mut errors);
+    let mut of_update = Errors::new();
+    check_update(object, old, false, &mut of_update);
+    let is_update_valid = of_update.is_empty();
+    errors.extend(of_update);
+    repeat(of_kind.alone, &mut errors, |errors| {
+        check(object, resource, resource.names, knows_finalizers, errors);
+    });
+    if !is_update_valid || knows_finalizers {
+        repeat(of_kind.as_update, &mut errors, |errors| check_update(object, old, knows_finalizers, errors));
     }
     errors
+}
+
+/// Reports the errors of a check as often as Kubernetes does, which repeats it. What finds nothing once finds nothing again.
+fn repeat(times: u8, errors: &mut Errors, check: impl Fn(&mut Errors)) {
+    for _ in 0..times {
+        let mut found = Errors::new();
+        check(&mut found);
+        if found.is_empty() {
+            return;
+        }
+        errors.extend(found);
+    }
 }
 
 /// Adds everything wrong with the metadata of an object within another one, at this path. It needs no name.

@@ -364,7 +364,7 @@ impl Resource {
     pub fn api_version(&self) -> Cow<'static, str> {
         match self.group {
             "" => Cow::Borrowed(self.version),
-            group => Cow::Owned(format!("{group}/{}", self.version)),
+            group => Cow::Owned([group, "/", self.version].concat()),
         }
     }
 
