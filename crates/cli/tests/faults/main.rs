@@ -273,13 +273,7 @@ fn nothing_is_lost_missed_or_wrongly_decided_while_etcd_is_full() {
         }
         std::thread::sleep(Duration::from_secs(3));
         for number in 0..count {
-            // An election can answer 503 meanwhile.
-            wait::until("what fills it is deleted", || {
-                matches!(
-                    admin.ask("DELETE", &format!("{path}/filling-{number}"), None).unwrap().code,
-                    200 | 404
-                )
-            });
+            admin.must(200, "DELETE", &format!("{path}/filling-{number}"), None);
         }
         servers.compact();
         for member in servers.cluster.members() {

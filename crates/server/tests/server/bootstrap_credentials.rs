@@ -89,18 +89,24 @@ fn authority(name: &str) -> CertificateAuthority {
 }
 
 /// Asks in a loop over one connection until it is refused, and has the credential revoked meanwhile: a request that
-/// begins after the revocation was acknowledged is refused.
-fn refused_after(mut client: Client, revoke: impl FnOnce()) {
+/// begins after the revocation was acknowledged is refused. Says how long after it the refusal was there.
+fn refused_within(mut client: Client, revoke: impl FnOnce()) -> Duration {
     let revoked = &AtomicBool::new(false);
     assert_eq!(code(&mut client), 201);
     scope(|scope| {
         let asking = scope.spawn(move || {
             let until = Instant::now() + Duration::from_secs(30);
+            let mut after = None;
             while Instant::now() < until {
+                let begun = Instant::now();
                 let was_revoked = revoked.load(Ordering::SeqCst);
+                let first = was_revoked.then(|| *after.get_or_insert(begun));
                 match code(&mut client) {
-                    401 => return assert_eq!(client.connections(), 1, "on the same connection"),
-                    201 => assert!(!was_revoked, "served after the revocation"),
+                    401 => {
+                        assert_eq!(client.connections(), 1, "on the same connection");
+                        return first.map_or(Duration::ZERO, |first| first.elapsed());
+                    }
+                    201 => assert!(first.is_none(), "served after the revocation"),
                     other => panic!("{other}"),
                 }
             }
@@ -109,8 +115,8 @@ fn refused_after(mut client: Client, revoke: impl FnOnce()) {
         std::thread::sleep(Duration::from_millis(100));
         revoke();
         revoked.store(true, Ordering::SeqCst);
-        asking.join().unwrap();
-    });
+        asking.join().unwrap()
+    })
 }
 
 #[test]
@@ -129,9 +135,10 @@ fn a_control_plane_credential_counts_while_its_config_map_is_there_and_not_a_mom
 
     let mut node = server.kubelet("n1");
     assert_eq!(code(&mut node), 201);
-    refused_after(holder(&server, &credential), || {
+    let took = refused_within(holder(&server, &credential), || {
         admin.must(200, "DELETE", CONFIG_MAP, None);
     });
+    assert!(took < Duration::from_millis(100), "{took:?}");
     assert_eq!(code(&mut early), 401, "every other connection as well");
     assert_eq!(code(&mut holder(&server, &credential)), 401, "and new ones");
     assert_eq!(code(&mut node), 201, "others go on (NB-22)");
@@ -422,9 +429,10 @@ fn worker_credential(server: &Started) {
     assert_eq!(user["username"], USER);
     assert_eq!(user["groups"], json!(["system:serviceaccounts", GROUP, "system:authenticated"]));
     let secret = format!("{OPERATOR}/secrets/node-bootstrapper-token");
-    refused_after(bearer(server, &token), || {
+    let took = refused_within(bearer(server, &token), || {
         admin.must(200, "DELETE", &secret, None);
     });
+    assert!(took < Duration::from_millis(100), "{took:?}");
     let (_, new) = minted(&mut admin, &uid);
     assert_ne!(token, new);
     assert_eq!((code(&mut bearer(server, &token)), code(&mut bearer(server, &new))), (401, 201));
