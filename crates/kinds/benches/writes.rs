@@ -1,5 +1,5 @@
-//! What a write of one pod costs, step by step, without network, admission and store: what the server does to a pod that is
-//! there already when a configuration with one changed label is applied to it, and when a client sends it whole.
+//! Benchmarks of the steps of one write of a pod, without network, admission and store. A configuration with one changed label
+//! is applied to a stored pod.
 
 #![expect(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a benchmark may stop")]
 

@@ -271,10 +271,14 @@ impl Reader {
         old: Option<Value>,
     ) -> Result<Value, DecodeError> {
         let mut map = members_of(old);
-        // What an earlier duplicate of the whole map has set can be given once more.
-        let mut of_old: BTreeSet<String> = map.keys().cloned().collect();
+        // What an earlier duplicate of the whole map has set can be given once more. Its keys are not gone through: there can be
+        // many such duplicates.
+        let is_first = map.is_empty();
+        let mut given = BTreeSet::new();
         for (key, value) in members {
-            if map.contains_key(key.as_ref()) && !of_old.remove(key.as_ref()) {
+            let is_repeated =
+                if is_first { map.contains_key(key.as_ref()) } else { !given.insert(key.clone()) };
+            if is_repeated {
                 self.report(Problem::Duplicate, &key);
             }
             let read = self.within(&key, |reader| reader.read(shape, value, None, false))?;

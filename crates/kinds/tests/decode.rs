@@ -180,6 +180,20 @@ fn unknown_and_duplicate_fields_are_told_in_order_ap_14() {
     );
     let many: String = (0..200).map(|index| format!(r#""f{index}":1,"#)).collect();
     assert_eq!(problems(&format!("{{{many}\"z\":1}}"), &core::POD).len(), 100);
+    // A key is a duplicate of those in the same object.
+    let text = r#"{"metadata":{"labels":{"a":"1"},"labels":{"a":"2","b":"3","b":"4"},"labels":null}}"#;
+    let told = [r#"duplicate field "metadata.labels""#, r#"duplicate field "metadata.labels.b""#];
+    assert_eq!(problems(text, &core::POD), told);
+}
+
+/// A map over an earlier one keeps its members, as in Go. Going through those for each repetition would take minutes here.
+#[test]
+fn a_map_that_is_repeated_often_keeps_what_the_first_one_set_ap_13() {
+    let labels: Vec<String> = (0..50_000).map(|index| format!(r#""{index}":"""#)).collect();
+    let repeated = r#","labels":{}"#.repeat(50_000);
+    let text = format!(r#"{{"metadata":{{"labels":{{{}}}{repeated}}}}}"#, labels.join(","));
+    let pod = decode::json(text.as_bytes(), &core::POD).unwrap();
+    assert_eq!(pod.object["metadata"]["labels"].as_object().map(serde_json::Map::len), Some(50_000));
 }
 
 #[test]

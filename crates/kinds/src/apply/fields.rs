@@ -1,5 +1,6 @@
 //! The fields of a value, and whether it has the form that its schema says.
 
+use std::cell::OnceCell;
 use std::collections::HashSet;
 
 use serde_json::Value;
@@ -74,25 +75,36 @@ struct Place<'p> {
 enum At<'p> {
     Member(&'p str),
     Index(usize),
-    Step(&'p str),
+    /// An entry of a list, with its step as people read it: shown once, however many faults the entry has.
+    Entry(&'p str, &'p OnceCell<String>),
 }
 
 impl Place<'_> {
+    /// Appends the path, up to the size that is told.
     fn show(&self, path: &mut String) {
         if let Some(outer) = self.outer {
             outer.show(path);
         }
+        let mut push = |text: &str| {
+            // Names can be as long as a body.
+            let mut characters = text.chars();
+            while path.len() <= MAX_PATH
+                && let Some(character) = characters.next()
+            {
+                path.push(character);
+            }
+        };
         match self.step {
             At::Member(name) => {
-                path.push('.');
-                path.push_str(name);
+                push(".");
+                push(name);
             }
-            At::Index(index) => {
-                path.push('[');
-                path.push_str(&index.to_string());
-                path.push(']');
-            }
-            At::Step(step) => step::show(step, path),
+            At::Index(index) => push(&format!("[{index}]")),
+            At::Entry(step, shown) => push(shown.get_or_init(|| {
+                let mut shown = String::new();
+                step::show(step, &mut shown);
+                shown
+            })),
         }
     }
 }
@@ -166,7 +178,7 @@ impl Checker {
                 }
             };
             if let Some(inner) = inner {
-                self.check(inner, item, &Place { outer, step: At::Step(&step) });
+                self.check(inner, item, &Place { outer, step: At::Entry(&step, &OnceCell::new()) });
             }
             if let Some(step) = seen.replace(step) {
                 let mut shown = String::new();

@@ -1,5 +1,5 @@
-//! Work in turn: a seat that is given up while the work waits for somebody else. How much waits like that is bounded as well,
-//! because it is held in memory.
+//! Work in turn: a seat for the whole work, which is given up while the work waits for somebody else, or a seat for its costly
+//! parts only. How much work waits for others is bounded as well, because it is held in memory.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -36,7 +36,7 @@ type NamesByKey = HashMap<Box<str>, (Revision, Arc<Names>)>;
 pub(super) struct Definitions {
     backend: Arc<Backend>,
     kinds: Arc<CustomKinds>,
-    /// Most definitions do not change while others are created, and reading them all for each would take longer with each.
+    /// Kept because each new definition is compared with all others: decoding these each time takes quadratic time.
     names: Mutex<NamesByKey>,
     cleanup: Cleanup,
 }

@@ -16,9 +16,9 @@ pub(super) fn are_accepted(definition: &Map) -> bool {
 #[derive(Debug)]
 pub(super) struct Names {
     group: String,
-    /// Of its resource.
+    /// The names of its resource: plural, singular and short ones.
     resources: Vec<String>,
-    /// Of its kind.
+    /// The names of its kind and of the lists of it.
     kinds: Vec<String>,
 }
 
