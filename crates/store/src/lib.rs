@@ -48,6 +48,8 @@ pub struct Entry {
     pub created: Revision,
     /// The revision that wrote the value.
     pub modified: Revision,
+    /// The part of its collection that it belongs to, as the [`PartOf`] of the store says; `None` in a store without one.
+    pub part: Option<Box<str>>,
 }
 
 /// A value to write. It may contain its own revision, which is unknown before the commit: the store inserts its decimal
@@ -90,7 +92,7 @@ pub struct Write {
 pub struct List {
     /// The prefix of the keys.
     pub prefix: Box<str>,
-    /// Only entries of this part of the collection, see [`PartOf`]. A backend without parts returns all.
+    /// Only entries of this part of the collection, see [`PartOf`]. In a store without parts there are none.
     pub part: Option<Box<str>>,
     /// Only keys after this one, which need not exist.
     pub after: Option<Box<str>>,
@@ -123,6 +125,18 @@ pub struct Event {
 }
 
 impl Entry {
+    /// An entry that belongs to no part.
+    #[must_use]
+    pub fn new(key: impl Into<Box<str>>, value: Bytes, created: Revision, modified: Revision) -> Self {
+        Self { key: key.into(), value, created, modified, part: None }
+    }
+
+    /// The entry with its part. Reading it from the value takes long, so each entry is asked once, when it is made.
+    pub(crate) fn in_part(mut self, part_of: Option<&PartOf>) -> Self {
+        self.part = part_of.and_then(|of| of(&self));
+        self
+    }
+
     /// The size of the key and the value. In bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -174,7 +188,7 @@ pub trait Amender: Send + Sync {
 
 /// Returns the part of its collection that an entry belongs to, if any, such as the pods of one node. A list or watch of
 /// one part reads that part alone, which matters when thousands of clients each want a part of a collection.
-/// Must depend on the entry alone and be fast: all writers wait for it.
+/// Must depend on the key and the value alone and be fast: all writers wait for it. Its answer is kept in [`Entry::part`].
 pub type PartOf = Arc<dyn Fn(&Entry) -> Option<Box<str>> + Send + Sync>;
 
 /// A backend.

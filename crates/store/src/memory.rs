@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use smallvec::SmallVec;
 
 use crate::watch::Commit;
-use crate::{Entry, List, Listing, PartOf, Revision, StoreError};
+use crate::{Entry, List, Listing, Revision, StoreError};
 
 /// The revision of a new store.
 pub(crate) const FIRST: Revision = Revision(1);
@@ -59,26 +59,22 @@ impl Inner {
 }
 
 /// The keys of each part.
+#[derive(Default)]
 struct Parts {
-    part_of: Option<PartOf>,
     /// By part and key, how many versions of the key are in the part.
     keys: HashMap<Box<str>, BTreeMap<Box<str>, usize>>,
 }
 
 impl Parts {
-    fn of(&self, entry: &Entry) -> Option<Box<str>> {
-        self.part_of.as_ref().and_then(|of| of(entry))
-    }
-
     fn add(&mut self, entry: &Entry) {
-        if let Some(part) = self.of(entry) {
-            *self.keys.entry(part).or_default().entry(entry.key.clone()).or_default() += 1;
+        if let Some(part) = &entry.part {
+            *self.keys.entry(part.clone()).or_default().entry(entry.key.clone()).or_default() += 1;
         }
     }
 
     fn remove(&mut self, entry: &Entry) {
-        let Some(part) = self.of(entry) else { return };
-        let Some(keys) = self.keys.get_mut(&part) else { return };
+        let Some(part) = &entry.part else { return };
+        let Some(keys) = self.keys.get_mut(part) else { return };
         if let Some(count) = keys.get_mut(&entry.key) {
             *count -= 1;
             if *count == 0 {
@@ -86,7 +82,7 @@ impl Parts {
             }
         }
         if keys.is_empty() {
-            self.keys.remove(&part);
+            self.keys.remove(part);
         }
     }
 }
@@ -108,14 +104,9 @@ fn as_of(versions: &Versions, revision: Revision) -> Option<&Arc<Entry>> {
 
 impl Memory {
     /// The entries of a store at a revision, in key order. Nothing before `floor` can be read.
-    pub(crate) fn new(
-        entries: Vec<Arc<Entry>>,
-        revision: Revision,
-        floor: Revision,
-        part_of: Option<PartOf>,
-    ) -> Self {
+    pub(crate) fn new(entries: Vec<Arc<Entry>>, revision: Revision, floor: Revision) -> Self {
         let size = entries.iter().map(|entry| entry.size()).sum();
-        let mut parts = Parts { part_of, keys: HashMap::new() };
+        let mut parts = Parts::default();
         entries.iter().for_each(|entry| parts.add(entry));
         let keys = entries.into_iter().map(|entry| {
             let version = Version { revision: entry.modified, entry: Some(Arc::clone(&entry)) };
@@ -329,13 +320,13 @@ impl<'a> Scan<'a> {
             _ => Bound::Included(prefix),
         };
         let range = (start, Bound::Unbounded);
-        let Some(part) = self.list.part.as_ref().filter(|_| inner.parts.part_of.is_some()) else {
+        let Some(part) = &self.list.part else {
             return Ok(self.visit(inner.keys.range::<str, _>(range), at, most, |_| true));
         };
         let Some(keys) = inner.parts.keys.get(part) else { return Ok(true) };
         let keys = keys.range::<str, _>(range).filter_map(|(key, _)| inner.keys.get_key_value(key));
         // Another version of the key is in the part, perhaps not this one.
-        Ok(self.visit(keys, at, most, |entry| inner.parts.of(entry).as_ref() == Some(part)))
+        Ok(self.visit(keys, at, most, |entry| entry.part.as_ref() == Some(part)))
     }
 
     /// Takes the wanted entries of these keys. Returns whether the list is complete.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::history::History;
 use crate::memory::Memory;
 use crate::watch::{Commit, Feed, Topic};
-use crate::{Observer, PartOf, Revision, StoreError};
+use crate::{Observer, Revision, StoreError};
 
 /// See the module documentation.
 pub(crate) struct Readers {
@@ -17,7 +17,6 @@ pub(crate) struct Readers {
     pub(crate) feed: Arc<Feed>,
     pub(crate) history: History,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) part_of: Option<PartOf>,
     pub(crate) grown: Sender<Vec<Arc<Topic>>>,
 }
 

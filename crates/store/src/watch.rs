@@ -14,7 +14,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 
 use crate::history::History;
-use crate::{Entry, Event, PartOf, Revision, StoreError, Watch};
+use crate::{Entry, Event, Revision, StoreError, Watch};
 
 /// How many commits are visited before the lock is released for others.
 const STRIDE: usize = 1_024;
@@ -25,20 +25,11 @@ pub(crate) struct Commit {
     pub(crate) revision: Revision,
     pub(crate) at: Instant,
     pub(crate) events: Vec<Event>,
-    /// For each event the part of the previous and of the new entry.
-    pub(crate) parts: Vec<[Option<Box<str>>; 2]>,
 }
 
 impl Commit {
-    pub(crate) fn new(revision: Revision, events: Vec<Event>, part_of: Option<&PartOf>) -> Self {
-        let part =
-            |entry: &Option<Arc<Entry>>| part_of.zip(entry.as_deref()).and_then(|(of, entry)| of(entry));
-        let parts = events.iter().map(|event| [part(&event.previous), part(&event.entry)]).collect();
-        Self { revision, at: Instant::now(), events, parts }
-    }
-
-    fn events(&self) -> impl Iterator<Item = (&Event, &[Option<Box<str>>; 2])> {
-        self.events.iter().zip(&self.parts)
+    pub(crate) fn new(revision: Revision, events: Vec<Event>) -> Self {
+        Self { revision, at: Instant::now(), events }
     }
 
     /// The size of its previous values. Bytes.
@@ -48,8 +39,14 @@ impl Commit {
     }
 
     fn touches(&self, scope: &Scope) -> bool {
-        self.events().any(|(event, parts)| scope.has(event, parts))
+        self.events.iter().any(|event| scope.has(event))
     }
+}
+
+/// The parts of the previous and of the new entry.
+fn parts(event: &Event) -> impl Iterator<Item = &Option<Box<str>>> {
+    let entries: [&Option<Arc<Entry>>; 2] = [&event.previous, &event.entry];
+    entries.into_iter().flatten().map(|entry| &entry.part).filter(|part| part.is_some())
 }
 
 /// The scope of a watch: the keys under a prefix, or one part of them.
@@ -60,8 +57,9 @@ struct Scope {
 }
 
 impl Scope {
-    fn has(&self, event: &Event, parts: &[Option<Box<str>>; 2]) -> bool {
-        event.key().starts_with(&*self.prefix) && (self.part.is_none() || parts.contains(&self.part))
+    fn has(&self, event: &Event) -> bool {
+        let is_part = || self.part.is_none() || parts(event).any(|part| *part == self.part);
+        event.key().starts_with(&*self.prefix) && is_part()
     }
 }
 
@@ -124,12 +122,11 @@ struct Followed {
 impl Inner {
     /// The topics that a commit touches. A topic may occur twice.
     fn touched<'a>(&'a self, commit: &'a Commit) -> impl Iterator<Item = &'a Arc<Topic>> {
-        commit.events().flat_map(move |(event, parts)| {
+        commit.events.iter().flat_map(move |event| {
             let key = event.key();
             let prefixes = self.lengths.keys().filter_map(|length| key.get(..*length));
             prefixes.filter_map(|prefix| self.topics.get(prefix)).flat_map(move |prefix| {
-                let parts = parts.iter().filter(|part| part.is_some());
-                let scopes = std::iter::once(&None).chain(parts);
+                let scopes = std::iter::once(&None).chain(parts(event));
                 scopes.filter_map(|part| prefix.get(part)).map(|followed| &followed.topic)
             })
         })
@@ -378,9 +375,7 @@ impl Subscription {
 fn of_scope(scope: &Scope, commits: impl IntoIterator<Item = Arc<Commit>>) -> Vec<Event> {
     let mut events = Vec::new();
     for commit in commits {
-        events.extend(
-            commit.events().filter(|(event, parts)| scope.has(event, parts)).map(|(event, _)| event.clone()),
-        );
+        events.extend(commit.events.iter().filter(|event| scope.has(event)).cloned());
     }
     events
 }

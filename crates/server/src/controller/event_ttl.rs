@@ -135,8 +135,7 @@ mod tests {
     fn the_age_of_an_event_is_that_of_its_latest_time() {
         let of = |fields: &str| {
             let value = format!(r#"{{"metadata":{{"creationTimestamp":"1970-01-01T01:00:00Z"}}{fields}}}"#);
-            let (created, modified) = (Revision(1), Revision(1));
-            age(&Entry { key: "/e".into(), value: value.into(), created, modified }, 10_000).as_secs()
+            age(&Entry::new("/e", value.into(), Revision(1), Revision(1)), 10_000).as_secs()
         };
         assert_eq!(of(""), 6_400);
         assert_eq!(of(r#","lastTimestamp":"1970-01-01T02:00:00Z","eventTime":null"#), 2_800);

@@ -4,19 +4,19 @@
 //! Such pods are removed at once, without a grace period, and as failed if they have not ended.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kinds::resources::core::node_health::is_out_of_service;
 use kinds::resources::core::nodes::NODES;
 use kinds::resources::pods::{PODS, has_ended, mark_disrupted, mark_failed};
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
 use portcullis_store::{Entry, Event};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-use super::pods_by_node::PodsByNode;
+use super::pods_by_node::{PodsByNode, node_of};
 use super::runner::{Controller, Next};
 use super::settings::ControllerSettings;
 use crate::http::status::Status;
@@ -89,7 +89,7 @@ impl PodGc {
     }
 
     fn of_pod(&self, event: &Event) -> Vec<String> {
-        let [old, new] = [&event.previous, &event.entry].map(|entry| entry.as_deref().and_then(Pod::read));
+        let [old, new] = [&event.previous, &event.entry].map(|entry| entry.as_deref().map(Pod::read));
         let [was, is] = [&old, &new].map(|pod| pod.as_ref().and_then(|pod| pod.ended(event.key())));
         let mut keys = Vec::new();
         let mut state = self.state();
@@ -103,9 +103,9 @@ impl PodGc {
         }
         let Some(new) = new else { return keys };
         let is_terminating = new.metadata.deletion_timestamp.is_some();
-        match new.spec.node_name.unwrap_or_default().as_str() {
-            "" => keys.extend(is_terminating.then(|| event.key().to_owned())),
-            node => {
+        match event.entry.as_deref().and_then(node_of) {
+            None => keys.extend(is_terminating.then(|| event.key().to_owned())),
+            Some(node) => {
                 let is_lost = !state.nodes.contains(node);
                 if is_lost || is_terminating && state.out_of_service.contains(node) {
                     self.pods.note(node, event.key());
@@ -242,26 +242,23 @@ impl Controller for PodGc {
     }
 }
 
+/// Without one of these words in it, a pod is neither terminating nor has it ended.
+static ENDING: LazyLock<[Finder<'_>; 3]> =
+    LazyLock::new(|| ["deletionTimestamp", "Failed", "Succeeded"].map(Finder::new));
+
 /// The fields of a changed pod that the controller reads.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct Pod {
     metadata: Metadata,
-    spec: Spec,
     #[serde(default)]
     status: PodStatus,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
     creation_timestamp: Option<String>,
     deletion_timestamp: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Spec {
-    node_name: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -271,8 +268,12 @@ struct PodStatus {
 }
 
 impl Pod {
-    fn read(entry: &Entry) -> Option<Self> {
-        serde_json::from_slice(&entry.value).ok()
+    /// Reads a pod that may be about to end or have ended; of any other there is nothing to read.
+    fn read(entry: &Entry) -> Self {
+        match ENDING.iter().any(|word| word.find(&entry.value).is_some()) {
+            true => serde_json::from_slice(&entry.value).unwrap_or_default(),
+            false => Self::default(),
+        }
     }
 
     fn ended(&self, key: &str) -> Option<Ended> {

@@ -46,7 +46,7 @@ impl PodsByNode {
         let mut pods = Vec::with_capacity(keys.len());
         for key in keys {
             let entry = self.backend.get(&key).await.map_err(|error| storage::failed(&error))?;
-            match entry.filter(|entry| node_of(entry).as_deref() == Some(node)) {
+            match entry.filter(|entry| node_of(entry) == Some(node)) {
                 Some(entry) => pods.push(Stored::read(&PODS, entry)?),
                 None => self.unlink(node, &key),
             }
@@ -77,9 +77,9 @@ impl PodsByNode {
     }
 }
 
-/// Returns the node that a pod is bound to, if it is.
-pub(super) fn node_of(pod: &Entry) -> Option<Box<str>> {
-    PODS.index.and_then(|index| (index.read)(&pod.value))
+/// Returns the node that a pod is bound to, if it is: its part of all pods (see [`storage::parts`]).
+pub(super) fn node_of(pod: &Entry) -> Option<&str> {
+    pod.part.as_deref()
 }
 
 /// Keeps the list.
@@ -94,11 +94,11 @@ impl Controller for Follower {
 
     fn concerns(&self, event: &Event) -> Option<String> {
         let [old, new] = [&event.previous, &event.entry].map(|entry| entry.as_deref().and_then(node_of));
-        if let Some(old) = old.filter(|old| new.as_ref() != Some(old)) {
-            self.0.unlink(&old, event.key());
+        if let Some(old) = old.filter(|old| new != Some(old)) {
+            self.0.unlink(old, event.key());
         }
         if let Some(new) = new {
-            self.0.note(&new, event.key());
+            self.0.note(new, event.key());
         }
         None
     }

@@ -99,10 +99,10 @@ impl Controller for TaintEviction {
         if self.state(|state| state.tainted.is_empty()) {
             return None;
         }
-        let node = node_of(pod).filter(|node| self.state(|state| state.tainted.contains(node)))?;
+        let node = node_of(pod).filter(|node| self.state(|state| state.tainted.contains(*node)))?;
         let is_changed = event.previous.as_deref().is_none_or(|old| differs(old, pod));
         is_changed.then(|| {
-            self.pods.note(&node, &pod.key);
+            self.pods.note(node, &pod.key);
             node.into()
         })
     }

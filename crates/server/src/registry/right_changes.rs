@@ -11,7 +11,6 @@ use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use kinds::Kinds;
 use kinds::resource::Resource;
 use kinds::resources::core::service_accounts::SERVICE_ACCOUNTS;
 use kinds::resources::pods::PODS;
@@ -19,7 +18,7 @@ use policy::User;
 use policy::deny::NodeScope;
 use policy::graph::{Graph, NodeChanges};
 use policy::identity::{ACCOUNT_PREFIX, NodeIdentity, bound_node};
-use portcullis_store::{Entry, Event, Observer, Revision};
+use portcullis_store::{Event, Observer, Revision};
 use tokio::sync::Notify;
 
 use super::storage;
@@ -67,7 +66,6 @@ enum Source {
 /// The most sources of which it is remembered when they changed.
 const REMEMBERED: usize = 16_384;
 
-type PartOf = Box<dyn Fn(&Entry) -> Option<Box<str>> + Send + Sync>;
 type Watches = HashMap<u64, Arc<Notify>>;
 
 /// See the module documentation.
@@ -77,8 +75,6 @@ pub(crate) struct RightChanges {
     /// The commit that is about to be applied, or that was applied last.
     current: AtomicU64,
     next: AtomicU64,
-    /// The node of a pod.
-    part: PartOf,
     /// The accounts whose rights depend on their node.
     scope: Option<Arc<NodeScope>>,
 }
@@ -112,15 +108,13 @@ pub(crate) struct Interest {
 }
 
 impl RightChanges {
-    /// Follows the objects of these kinds.
-    pub(crate) fn new(kinds: &Kinds, scope: Option<Arc<NodeScope>>) -> Arc<Self> {
-        let part = Box::new(storage::parts(kinds));
+    /// Without changes yet.
+    pub(crate) fn new(scope: Option<Arc<NodeScope>>) -> Arc<Self> {
         Arc::new(Self {
             waiting: Mutex::default(),
             changed: Mutex::default(),
             current: AtomicU64::new(0),
             next: AtomicU64::new(0),
-            part,
             scope,
         })
     }
@@ -219,9 +213,9 @@ impl RightChanges {
             return None;
         }
         if key.starts_with("/core/pods/")
-            && let Some(node) = event.previous.as_deref().and_then(&*self.part)
+            && let Some(node) = event.previous.as_ref().and_then(|pod| pod.part.as_ref())
         {
-            return Some(Source::PodsOfNode(node));
+            return Some(Source::PodsOfNode(node.clone()));
         }
         if LINKS.iter().any(|prefix| key.starts_with(prefix)) {
             return Some(Source::Links);

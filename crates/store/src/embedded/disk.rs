@@ -23,7 +23,7 @@ use redb::{
 
 use super::past;
 use crate::memory::{FIRST, Memory};
-use crate::{Entry, Event, Listing, Revision, StoreError, TransformError, Transformer};
+use crate::{Entry, Event, Listing, PartOf, Revision, StoreError, TransformError, Transformer};
 
 /// The entries, [`encode`]d, by key.
 pub(super) const ENTRIES: TableDefinition<&[u8], &[u8]> = TableDefinition::new("portcullis.entries");
@@ -70,6 +70,7 @@ impl Disk {
     pub(super) fn open(
         path: &Path,
         transformer: Arc<dyn Transformer>,
+        part_of: Option<&PartOf>,
         #[cfg(test)] faults: Faults,
     ) -> Result<(Self, Contents), StoreError> {
         make_folder(path)?;
@@ -90,9 +91,9 @@ impl Disk {
         };
         let database = disk.database(true).map_err(|error| explain(path, error))?;
         let Loaded { entries, revision, is_stale } =
-            load(&database, &*disk.transformer).map_err(|error| error.explain(path))?;
-        let past =
-            past::read(&database, revision, &*disk.transformer).map_err(|error| explain(path, error))?;
+            load(&database, &*disk.transformer, part_of).map_err(|error| error.explain(path))?;
+        let past = past::read(&database, revision, &*disk.transformer, part_of)
+            .map_err(|error| explain(path, error))?;
         disk.lock.expect(path, Some(revision))?;
         disk.lock.acknowledge(revision);
         let contents = Contents { entries, revision, past: past.commits };
@@ -276,12 +277,8 @@ pub(super) fn entry<'r>(
     let read = || {
         let (created, rest) = record.split_first_chunk()?;
         let (modified, sealed) = rest.split_first_chunk()?;
-        let entry = Entry {
-            key: std::str::from_utf8(key).ok()?.into(),
-            value: Bytes::new(),
-            created: Revision(u64::from_le_bytes(*created)),
-            modified: Revision(u64::from_le_bytes(*modified)),
-        };
+        let [created, modified] = [created, modified].map(|bytes| Revision(u64::from_le_bytes(*bytes)));
+        let entry = Entry::new(std::str::from_utf8(key).ok()?, Bytes::new(), created, modified);
         Some((entry, sealed)).filter(|(entry, _)| entry.modified <= newest)
     };
     read().ok_or_else(|| redb::Error::Corrupted(format!("the entry {:?}", String::from_utf8_lossy(key))))
@@ -340,7 +337,11 @@ impl FileError {
     }
 }
 
-fn load(database: &Database, transformer: &dyn Transformer) -> Result<Loaded, FileError> {
+fn load(
+    database: &Database,
+    transformer: &dyn Transformer,
+    part_of: Option<&PartOf>,
+) -> Result<Loaded, FileError> {
     let newest = revision(database)?;
     let transaction = database.begin_read()?;
     let table = transaction.open_table(ENTRIES)?;
@@ -352,7 +353,7 @@ fn load(database: &Database, transformer: &dyn Transformer) -> Result<Loaded, Fi
         let opened = transformer.open(&entry.key, sealed).map_err(FileError::Value)?;
         is_stale |= opened.is_stale;
         entry.value = Bytes::from(opened.value.into_owned());
-        entries.push(Arc::new(entry));
+        entries.push(Arc::new(entry.in_part(part_of)));
     }
     let due = table.len()?;
     if entries.len() as u64 != due {
@@ -664,7 +665,7 @@ mod tests {
     fn a_store_is_free_at_once_although_a_child_still_has_its_lock_file_open() {
         let dir = Scratch::new();
         let path = dir.path().join("store");
-        let open = || Disk::open(&path, Arc::new(Plain), Faults::default());
+        let open = || Disk::open(&path, Arc::new(Plain), None, Faults::default());
         let (disk, ..) = open().unwrap();
         // As in a child between fork and exec: the same open file.
         let childs = disk.lock.0.try_clone().unwrap();

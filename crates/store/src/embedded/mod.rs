@@ -89,6 +89,7 @@ impl Options {
                 let (disk, contents) = Disk::open(
                     path,
                     Arc::clone(&transformer),
+                    self.part_of.as_ref(),
                     #[cfg(test)]
                     self.faults.clone(),
                 )?;
@@ -96,7 +97,7 @@ impl Options {
             }
         };
         let Contents { entries, revision, past } = contents;
-        let commit = |(revision, events)| Arc::new(Commit::new(revision, events, self.part_of.as_ref()));
+        let commit = |(revision, events)| Arc::new(Commit::new(revision, events));
         let past: Vec<Arc<Commit>> = past.into_iter().map(commit).collect();
         let floor = match past.first() {
             Some(oldest) => Revision(oldest.revision.0.saturating_sub(1)),
@@ -104,7 +105,7 @@ impl Options {
             None if revision == FIRST => Revision(0),
             None => revision,
         };
-        let mut memory = Memory::new(entries, revision, floor, self.part_of.clone());
+        let mut memory = Memory::new(entries, revision, floor);
         memory.remember(&past);
         let memory = Arc::new(memory);
         let feed = Arc::new(Feed::new(revision, floor, past));
@@ -114,10 +115,10 @@ impl Options {
             feed: Arc::clone(&feed),
             history: self.history,
             observers: self.observers,
-            part_of: self.part_of,
             grown: waker()?,
         };
-        let writer = Writer { jobs: waiting, disk, readers, amender: self.amender, quota: self.quota };
+        let Options { amender, part_of, quota, .. } = self;
+        let writer = Writer { jobs: waiting, disk, readers, amender, part_of, quota };
         let writer = spawn("store-writer", move || writer.run())?;
         Ok(Embedded { memory, feed, transformer, jobs: Some(jobs), writer: Some(writer) })
     }

@@ -71,7 +71,7 @@ impl NewFile {
     /// [`StoreError::Broken`] if the file cannot be written, or the value cannot be converted.
     pub fn add(&mut self, key: &str, value: Bytes) -> Result<(), StoreError> {
         let Some(filling) = &mut self.filling else { return Ok(()) };
-        let entry = Entry { key: key.into(), value, created: self.revision, modified: self.revision };
+        let entry = Entry::new(key, value, self.revision, self.revision);
         filling.add(&entry, &*self.transformer).map_err(|error| error.explain_write(&self.new))
     }
 

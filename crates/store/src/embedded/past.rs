@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError};
 
-use crate::{Entry, Event, Revision, TransformError, Transformer};
+use crate::{Entry, Event, PartOf, Revision, TransformError, Transformer};
 
 /// The changes, by revision and place in the commit.
 const CHANGES: TableDefinition<(u64, u64), &[u8]> = TableDefinition::new("portcullis.history");
@@ -59,6 +59,7 @@ pub(super) fn read(
     database: &Database,
     newest: Revision,
     transformer: &dyn Transformer,
+    part_of: Option<&PartOf>,
 ) -> Result<Past, redb::Error> {
     let transaction = database.begin_read()?;
     let changes = match transaction.open_table(CHANGES) {
@@ -74,7 +75,7 @@ pub(super) fn read(
         let revision = Revision(place.value().0);
         let damaged = || redb::Error::Corrupted(format!("the history of revision {}", revision.0));
         let mut event = decode(record.value(), revision).ok_or_else(damaged)?;
-        match opened(&mut event, transformer) {
+        match opened(&mut event, transformer, part_of) {
             Ok(is_stale) => past.is_stale |= is_stale,
             // The key of a replaced value may be gone. Only watches need the history: drop it, and rewrite the file.
             Err(_) => return Ok(Past { commits: Vec::new(), is_stale: true }),
@@ -97,7 +98,11 @@ pub(super) fn read(
 }
 
 /// Opens the values of a change, and returns whether one of them is stale.
-fn opened(event: &mut Event, transformer: &dyn Transformer) -> Result<bool, TransformError> {
+fn opened(
+    event: &mut Event,
+    transformer: &dyn Transformer,
+    part_of: Option<&PartOf>,
+) -> Result<bool, TransformError> {
     let mut is_stale = false;
     for place in [&mut event.previous, &mut event.entry] {
         let Some(sealed) = place.take() else { continue };
@@ -105,7 +110,8 @@ fn opened(event: &mut Event, transformer: &dyn Transformer) -> Result<bool, Tran
         is_stale |= opened.is_stale;
         let value = Bytes::from(opened.value.into_owned());
         let Entry { key, created, modified, .. } = &*sealed;
-        *place = Some(Arc::new(Entry { key: key.clone(), value, created: *created, modified: *modified }));
+        let entry = Entry::new(key.clone(), value, *created, *modified);
+        *place = Some(Arc::new(entry.in_part(part_of)));
     }
     Ok(is_stale)
 }
@@ -146,12 +152,8 @@ fn decode(record: &[u8], revision: Revision) -> Option<Event> {
             let (modified, after) = after.split_first_chunk()?;
             let (value, after) = take(after)?;
             rest = after;
-            *entry = Some(Arc::new(Entry {
-                key: key.into(),
-                value: Bytes::copy_from_slice(value),
-                created: Revision(u64::from_le_bytes(*created)),
-                modified: Revision(u64::from_le_bytes(*modified)),
-            }));
+            let [created, modified] = [created, modified].map(|bytes| Revision(u64::from_le_bytes(*bytes)));
+            *entry = Some(Arc::new(Entry::new(key, Bytes::copy_from_slice(value), created, modified)));
         }
     }
     let [previous, entry] = entries;

@@ -46,6 +46,7 @@ pub(super) struct Writer {
     pub(super) disk: Option<Disk>,
     pub(super) readers: Readers,
     pub(super) amender: Option<Arc<dyn Amender>>,
+    pub(super) part_of: Option<PartOf>,
     pub(super) quota: Quota,
 }
 
@@ -73,7 +74,7 @@ impl Writer {
 
     /// Does a job and all that wait behind it.
     fn round(&mut self, first: Job) {
-        let mut batch = Batch::new(&self.readers.memory, self.quota, self.readers.part_of.clone());
+        let mut batch = Batch::new(&self.readers.memory, self.quota, self.part_of.clone());
         let mut commits = Vec::new();
         let mut compactions = Vec::new();
         let mut rewrites = Vec::new();
@@ -186,7 +187,8 @@ impl Batch {
             let entry = write.value.map(|value| {
                 let created = previous.as_ref().map_or(revision, |previous| previous.created);
                 let value = with_revision(&value, &digits);
-                Arc::new(Entry { key: write.key.clone(), value, created, modified: revision })
+                let entry = Entry::new(write.key.clone(), value, created, revision);
+                Arc::new(entry.in_part(self.part_of.as_ref()))
             });
             entries.push(entry.clone().or_else(|| previous.clone()));
             if entry.is_some() || previous.is_some() {
@@ -198,7 +200,7 @@ impl Batch {
         for event in &events {
             self.changes.insert(event.key().into(), event.entry.clone());
         }
-        self.commits.push(Arc::new(Commit::new(revision, events, self.part_of.as_ref())));
+        self.commits.push(Arc::new(Commit::new(revision, events)));
         // The answer does not include the amender's writes.
         entries.truncate(asked);
         Ok(Committed { revision, entries })

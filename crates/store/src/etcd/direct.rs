@@ -98,7 +98,7 @@ impl Options {
     /// [`StoreError::Refused`] for addresses and certificates that cannot be used.
     pub fn direct(self) -> Result<Direct, StoreError> {
         let client = Arc::new(Client::new(&self.servers, self.tls, self.requests)?);
-        let keys = Keys { prefix: self.prefix, layout: self.layout };
+        let keys = Keys { prefix: self.prefix, layout: self.layout, part_of: self.part_of };
         Ok(Direct { client, keys, leases: Leases::default() })
     }
 }

@@ -137,8 +137,7 @@ fn take(shared: &Shared, events: &[WatchEvent]) {
             shared.readers.advance(at);
         } else {
             let size = size_after(shared, &changes);
-            let commit = Commit::new(at, changes, shared.readers.part_of.as_ref());
-            shared.readers.publish(&[Arc::new(commit)], size);
+            shared.readers.publish(&[Arc::new(Commit::new(at, changes))], size);
         }
         shared.wake();
     }
@@ -211,7 +210,6 @@ fn replace(shared: &Shared, contents: Contents) {
     }
     *shared.unreadable() = contents.unreadable;
     let size = size_after(shared, &changes);
-    let difference = Commit::new(at, changes, shared.readers.part_of.as_ref());
-    shared.readers.publish_after_gap(&Arc::new(difference), size);
+    shared.readers.publish_after_gap(&Arc::new(Commit::new(at, changes)), size);
     shared.wake();
 }

@@ -97,15 +97,15 @@ impl Options {
     /// requests, for example because the user may not read.
     pub async fn open(self) -> Result<Etcd, StoreError> {
         let client = Arc::new(Client::new(&self.servers, Arc::clone(&self.tls), self.requests.clone())?);
-        let keys = Keys { prefix: self.prefix.clone(), layout: Arc::clone(&self.layout) };
+        let (layout, part_of) = (Arc::clone(&self.layout), self.part_of);
+        let keys = Keys { prefix: self.prefix.clone(), layout, part_of };
         let (contents, as_of) = first_contents(&client, &keys, &self.servers).await?;
         let Contents { revision, entries, unreadable } = contents;
         let readers = Readers {
-            memory: Arc::new(Memory::new(entries, revision, revision, self.part_of.clone())),
+            memory: Arc::new(Memory::new(entries, revision, revision)),
             feed: Arc::new(Feed::new(revision, revision, Vec::new())),
             history: self.history,
             observers: self.observers,
-            part_of: self.part_of,
             grown: waker()?,
         };
         let shared = Arc::new(Shared::new(keys, readers, unreadable));

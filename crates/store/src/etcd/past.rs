@@ -76,7 +76,7 @@ impl Past {
             })?;
             for kv in &page.kvs {
                 let Some((entry, is_copy)) = read(shared, kv) else { continue };
-                if !is_part(shared, list, &entry) {
+                if list.part.is_some() && entry.part != list.part {
                     continue;
                 }
                 copied = copied.saturating_add(if is_copy { entry.size() } else { 0 });
@@ -127,12 +127,5 @@ fn read(shared: &Shared, kv: &KeyValue) -> Option<(Arc<Entry>, bool)> {
             None
         }
         Held::Foreign => None,
-    }
-}
-
-fn is_part(shared: &Shared, list: &List, entry: &Entry) -> bool {
-    match (&list.part, &shared.readers.part_of) {
-        (Some(part), Some(part_of)) => part_of(entry).as_ref() == Some(part),
-        _ => true,
     }
 }

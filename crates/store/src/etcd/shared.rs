@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use super::layout::{Layout, Opened};
 use super::wire::KeyValue;
 use crate::readers::Readers;
-use crate::{Entry, Revision, StoreError, TransformError};
+use crate::{Entry, PartOf, Revision, StoreError, TransformError};
 
 /// See the module documentation.
 pub(super) struct Shared {
@@ -88,6 +88,7 @@ pub(super) struct Keys {
     /// Without a trailing slash.
     pub(super) prefix: Box<str>,
     pub(super) layout: Arc<dyn Layout>,
+    pub(super) part_of: Option<PartOf>,
 }
 
 /// What a key of etcd holds.
@@ -126,7 +127,8 @@ impl Keys {
         match self.layout.open(&key, &etcd_key, &kv.value, modified) {
             Ok(Opened { value, .. }) => {
                 let created = revision(kv.create_revision);
-                Held::Entry(Arc::new(Entry { key, value, created, modified }))
+                let entry = Entry::new(key, value, created, modified).in_part(self.part_of.as_ref());
+                Held::Entry(Arc::new(entry))
             }
             Err(error) => Held::Unreadable(key, error),
         }

@@ -95,7 +95,7 @@ impl Cluster {
         let follower = Arc::new(Follower::new(Arc::clone(&engine), &kinds, metrics));
         let observer: Arc<dyn portcullis_store::Observer> = Arc::<Follower>::clone(&follower);
         // Before the engine applies a change: see the invariant there.
-        let right_changes = RightChanges::new(&kinds, config.node_scope.clone());
+        let right_changes = RightChanges::new(config.node_scope.clone());
         let changes: Arc<dyn portcullis_store::Observer> = Arc::<RightChanges>::clone(&right_changes);
         let options = options.into().observer(changes).observer(observer);
         let backend = options.parts(storage::parts(&kinds)).open().await?;

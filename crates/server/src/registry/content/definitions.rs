@@ -48,8 +48,7 @@ impl Content {
 
     fn take_in(&self, key: &str, json: &Bytes, compiler: &dyn RuleCompiler) -> Result<(), String> {
         let (_, name) = storage::place(&DEFINITIONS, key);
-        let (created, modified) = (Revision(0), Revision(0));
-        let entry = Entry { key: key.into(), value: json.clone(), created, modified };
+        let entry = Entry::new(key, json.clone(), Revision(0), Revision(0));
         let definition = custom_kinds::read(&self.kinds, name, &entry, compiler)?;
         let change = self.kinds.custom().change([(name.into(), Some(definition))]);
         change.map_err(|error| format!("cannot be taken in: {error}"))
