@@ -4,32 +4,42 @@
 use serde_json::Value;
 
 use crate::Map;
-use crate::schema::{Presence, REST, Shape, Type};
+use crate::schema::{Field, Presence, REST, Shape, Type};
 
 /// Completes an object that contains only the fields that are set. `null` counts as not set.
 pub(crate) fn object(object: &mut Map, ty: &Type) {
-    for field in ty.fields.iter().filter(|field| field.name != REST) {
-        if let Some(value) = object.get_mut(field.name).filter(|value| !value.is_null()) {
-            inner(value, field.shape);
-            match field.presence {
-                Presence::WhenNotZero if is_zero(value, field.shape) => drop(object.remove(field.name)),
+    // An object has few of the fields of its type, so they are not looked up one by one.
+    object.retain(|name, value| {
+        let Some(field) = ty.named(name).filter(|field| field.name != REST) else { return true };
+        if value.is_null() {
+            // If it is printed all the same, it is added below.
+            return false;
+        }
+        inner(value, field.shape);
+        match field.presence {
+            Presence::WhenNotZero => !is_zero(value, field.shape),
+            Presence::Always if is_list(field.shape) && is_zero(value, field.shape) => {
                 // The stored form does not distinguish an empty list from none.
-                Presence::Always if is_list(field.shape) && is_zero(value, field.shape) => {
-                    *value = Value::Null
-                }
-                _ => {}
+                *value = Value::Null;
+                true
             }
-            continue;
+            _ => true,
         }
-        match (field.presence, field.shape) {
-            (Presence::Always, shape) | (Presence::WhenNotZero, shape @ Shape::Object(_)) => {
-                object.insert(field.name.to_owned(), zero(shape));
-            }
-            (Presence::OrNull, _) => {
-                object.insert(field.name.to_owned(), Value::Null);
-            }
-            (Presence::WhenNotZero | Presence::WhenSet, _) => drop(object.remove(field.name)),
+    });
+    for field in ty.fields.iter().filter(|field| field.name != REST && is_printed_unset(field)) {
+        if !object.contains_key(field.name) {
+            let value = if field.presence == Presence::OrNull { Value::Null } else { zero(field.shape) };
+            object.insert(field.name.to_owned(), value);
         }
+    }
+}
+
+/// Returns whether a field that is not set is printed.
+fn is_printed_unset(field: &Field) -> bool {
+    match field.presence {
+        Presence::Always | Presence::OrNull => true,
+        Presence::WhenNotZero => matches!(field.shape, Shape::Object(_)),
+        Presence::WhenSet => false,
     }
 }
 

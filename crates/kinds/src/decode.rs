@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use base64::engine::general_purpose::STANDARD;
 use base64::{DecodeError as BadBase64, Engine as _};
@@ -296,7 +296,7 @@ impl Reader {
         let mut list = Vec::with_capacity(items.len());
         for (index, item) in items.into_iter().enumerate() {
             let length = self.path.len();
-            self.path.push_str(&format!("[{index}]"));
+            self.push_index(index);
             let read = self.read(shape, item, old.next(), false)?;
             self.path.truncate(length);
             list.push(read.unwrap_or_else(|| unset(shape)));
@@ -351,7 +351,7 @@ impl Reader {
             Json::List(items) => {
                 for (index, item) in items.iter().enumerate() {
                     let length = self.path.len();
-                    self.path.push_str(&format!("[{index}]"));
+                    self.push_index(index);
                     self.report_duplicates(item);
                     self.path.truncate(length);
                 }
@@ -370,6 +370,11 @@ impl Reader {
         if self.seen.insert(problem.clone()) {
             self.problems.push(problem);
         }
+    }
+
+    fn push_index(&mut self, index: usize) {
+        // Writing to a string does not fail.
+        let _ = write!(self.path, "[{index}]");
     }
 
     /// Runs a function with a member appended to the path.

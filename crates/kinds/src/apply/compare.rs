@@ -105,8 +105,13 @@ impl Comparison {
     ) {
         let inner = |name: &str| schema.field(name).or_else(|| schema.inner());
         for (name, value) in old.into_iter().flatten() {
+            let new = new.and_then(|new| new.get(name));
+            // Most members do not change, and following their schema costs more than comparing them.
+            if new == Some(value) {
+                continue;
+            }
             let Some(inner) = inner(name) else { continue };
-            self.below(|| step::field(name), inner, Some(value), new.and_then(|new| new.get(name)));
+            self.below(|| step::field(name), inner, Some(value), new);
         }
         for (name, value) in new.into_iter().flatten() {
             if old.is_some_and(|old| old.contains_key(name)) {

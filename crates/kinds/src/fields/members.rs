@@ -198,7 +198,7 @@ pub(crate) fn node_name(object: &[u8]) -> Option<Box<str>> {
         #[serde(borrow, rename = "nodeName", default)]
         node_name: Cow<'o, str>,
     }
-    let object: Object<'_> = serde_json::from_slice(object).ok()?;
+    let object: Object<'_> = serde_json::from_str(str::from_utf8(object).ok()?).ok()?;
     let node = object.spec.node_name;
     (!node.is_empty()).then(|| node.into())
 }

@@ -143,10 +143,11 @@ fn same_below(name: &str, a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {
             let holds_quantities = matches!(name, "limits" | "requests" | "overhead");
+            // Both are in the order of their keys.
             a.len() == b.len()
-                && a.iter().all(|(key, value)| {
+                && a.iter().zip(b).all(|((key, value), (other_key, other))| {
                     let inner = if holds_quantities { "divisor" } else { key.as_str() };
-                    b.get(key).is_some_and(|other| same_below(inner, value, other))
+                    key == other_key && same_below(inner, value, other)
                 })
         }
         (Value::Array(a), Value::Array(b)) => {
