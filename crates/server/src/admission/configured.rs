@@ -22,6 +22,8 @@ type Read<T> = fn(&Map) -> Result<Vec<T>, String>;
 /// See the module.
 pub(super) struct Configured<T> {
     resource: &'static Resource,
+    /// All objects of the kind.
+    list: List,
     read: Read<T>,
     known: ArcSwap<Vec<Known<T>>>,
     /// Held while configurations are read: once for all who wait.
@@ -59,7 +61,8 @@ impl<T> Known<T> {
 
 impl<T: Send + Sync + 'static> Configured<T> {
     pub(super) fn new(resource: &'static Resource, read: Read<T>) -> Self {
-        Self { resource, read, known: ArcSwap::default(), reading: Mutex::default() }
+        let list = List { prefix: storage::prefix(resource, "").into(), ..List::default() };
+        Self { resource, list, read, known: ArcSwap::default(), reading: Mutex::default() }
     }
 
     /// What is configured, by the names of the objects, and in the order in each of them.
@@ -81,11 +84,10 @@ impl<T: Send + Sync + 'static> Configured<T> {
     }
 
     async fn current(&self, backend: &Backend) -> Result<Arc<Vec<Known<T>>>, Status> {
-        let list = List { prefix: storage::prefix(self.resource, "").into(), ..List::default() };
         let is_current = |known: &[Known<T>], entries: &[Arc<Entry>]| {
             known.len() == entries.len() && known.iter().zip(entries).all(|(known, entry)| known.is(entry))
         };
-        let listed = async || backend.list(&list).await.map_err(|error| storage::failed(&error));
+        let listed = async || backend.list(&self.list).await.map_err(|error| storage::failed(&error));
         let (known, entries) = (self.known.load_full(), listed().await?.entries);
         if is_current(&known, &entries) {
             return Ok(known);
