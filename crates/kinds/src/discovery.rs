@@ -1,7 +1,7 @@
 //! Discovery: the groups, versions and resources that are served (AP-100 to AP-105). All of it follows from the table of
 //! kinds and from that of the reviews.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -78,7 +78,26 @@ static REVIEWS: &[Review] = &[
 
 /// The reviews in the version that is always served.
 pub(crate) fn current_reviews() -> impl Iterator<Item = &'static Review> {
-    REVIEWS.iter().filter(|review| review.version != OLD)
+    reviews(false)
+}
+
+/// The reviews that are served, with their old version or without it.
+fn reviews(with_old: bool) -> impl Iterator<Item = &'static Review> {
+    REVIEWS.iter().filter(move |review| with_old || review.version != OLD)
+}
+
+/// The paths of [`Discovery::documents`] of a server with these kinds, which are known sooner than the documents.
+pub fn paths(kinds: &Kinds, with_old_reviews: bool) -> BTreeSet<String> {
+    let kinds = kinds.rows().map(|row| (row.group, row.version));
+    let served = kinds.chain(reviews(with_old_reviews).map(|review| (review.group, review.version)));
+    let mut paths = BTreeSet::from(["/api".to_owned(), "/apis".to_owned()]);
+    for (group, version) in served.collect::<BTreeSet<_>>() {
+        match group {
+            "" => drop(paths.insert(format!("/api/{version}"))),
+            group => paths.extend([format!("/apis/{group}"), format!("/apis/{group}/{version}")]),
+        }
+    }
+    paths
 }
 
 const fn local_review(version: &'static str) -> Review {
@@ -140,8 +159,8 @@ impl Discovery {
         for resource in kinds.rows() {
             add(resource.group, resource.version, Entry::of(resource, &sha256));
         }
-        for resource in REVIEWS.iter().filter(|resource| with_old_reviews || resource.version != OLD) {
-            add(resource.group, resource.version, Entry::review(resource));
+        for review in reviews(with_old_reviews) {
+            add(review.group, review.version, Entry::review(review));
         }
         let groups = served.into_iter().map(|((_, name), versions)| Group {
             name,

@@ -13,7 +13,7 @@ use std::process::Stdio;
 use std::sync::LazyLock;
 
 use portcullis_kinds::Kinds;
-use portcullis_kinds::discovery::Discovery;
+use portcullis_kinds::discovery::{Discovery, paths};
 use portcullis_kinds::resources;
 use portcullis_testkit::{recorded, tool};
 use serde_json::{Value, json};
@@ -75,6 +75,17 @@ fn the_documents_are_those_recorded_ap_100_to_ap_105() {
     }
     assert!(whole >= 10, "{whole}");
     assert!(parts >= 7, "{parts}");
+}
+
+#[test]
+fn the_paths_are_those_of_the_documents_ap_100() {
+    for kinds in [current(), Kinds::built_in()] {
+        for with_old in [false, true] {
+            let documents = Discovery::of(&kinds, with_old, |_| [0; 32]).documents();
+            let expected = documents.into_iter().map(|(path, _)| path).collect();
+            assert_eq!(paths(&kinds, with_old), expected);
+        }
+    }
 }
 
 #[test]

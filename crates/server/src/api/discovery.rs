@@ -12,13 +12,18 @@ use crate::http::negotiate::{self, Forms};
 use crate::http::status::{Answer, Status, json_bytes};
 
 /// Answers with a discovery document. GET only (AP-100).
-pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Result<Answer, Status> {
+pub(crate) async fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Result<Answer, Status> {
     if head.method != Method::GET {
         return Err(Status::method_not_allowed());
     }
     let documents = app.documents();
     let stem = path.trim_end_matches('/');
-    if let Some(aggregated) = documents.aggregated.get(stem)
+    if stem.is_empty() {
+        negotiate::document(&head.headers, Forms::DOCUMENT)?;
+        return Ok(json_bytes(StatusCode::OK, documents.root(|| Route::paths(&documents)).clone()));
+    }
+    let discovered = documents.discovered().await?;
+    if let Some(aggregated) = discovered.aggregated.get(stem)
         && negotiate::discovery(&head.headers)?
     {
         let mut answer = json_bytes(StatusCode::OK, aggregated.clone());
@@ -26,10 +31,6 @@ pub(crate) fn answer(_permit: Permit, app: &App, path: &str, head: &Parts) -> Re
         return Ok(answer);
     }
     negotiate::document(&head.headers, Forms::DOCUMENT)?;
-    let document = if stem.is_empty() {
-        Some(documents.root(|| Route::paths(&documents)))
-    } else {
-        documents.plain.get(stem)
-    };
-    Ok(json_bytes(StatusCode::OK, document.ok_or_else(Status::not_found)?.clone()))
+    let document = discovered.plain.get(stem).ok_or_else(Status::not_found)?;
+    Ok(json_bytes(StatusCode::OK, document.clone()))
 }

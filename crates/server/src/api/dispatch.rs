@@ -181,7 +181,7 @@ async fn dispatch(
         }
         (Route::SelfReview, _) => Box::pin(self_review::answer(permit, app, asked.info, head, &body)).await,
         (Route::TokenReview, _) => Box::pin(token_review::answer(permit, app, asked.info, head, &body)).await,
-        (Route::Root | Route::Discovery, _) => discovery::answer(permit, app, path, head),
+        (Route::Root | Route::Discovery, _) => Box::pin(discovery::answer(permit, app, path, head)).await,
         (Route::Issuer(document), _) => issuer::answer(permit, app, document, head),
         (Route::OpenApi, _) => Box::pin(openapi::answer(permit, app, path, head)).await,
     };

@@ -1,10 +1,10 @@
-//! The documents that say what is served. Every document is written once.
+//! The documents that say what is served. Every document is written once, when somebody asks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use kinds::discovery::Discovery;
+use kinds::discovery::{self, Discovery};
 use kinds::{Kinds, openapi};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, OnceCell};
@@ -12,6 +12,13 @@ use tokio::sync::{Mutex, OnceCell};
 use super::tagged::Tagged;
 use crate::http::status::Status;
 use crate::registry::runtime_config::RuntimeConfig;
+
+/// The discovery documents, by path, without a trailing slash.
+#[derive(Debug)]
+pub(super) struct Discovered {
+    pub(super) plain: BTreeMap<String, Bytes>,
+    pub(super) aggregated: BTreeMap<&'static str, Bytes>,
+}
 
 /// The documents below `/openapi/v3` of the kinds that are not custom.
 #[derive(Debug)]
@@ -55,12 +62,12 @@ impl CustomDocuments {
     }
 }
 
-/// The serialized discovery documents.
+/// The documents of a server, which know what is served. New ones are made for each change of a custom kind, so making them
+/// takes little time.
 pub struct Documents {
-    /// The documents by path, without a trailing slash.
-    pub(super) plain: BTreeMap<String, Bytes>,
-    pub(super) aggregated: BTreeMap<&'static str, Bytes>,
-    /// Written when somebody asks for it.
+    /// The paths of the discovery documents, without a trailing slash.
+    paths: BTreeSet<String>,
+    discovered: OnceCell<Discovered>,
     root: OnceLock<Bytes>,
     /// The kinds that are served, in every version that is served.
     kinds: Kinds,
@@ -80,14 +87,9 @@ impl Documents {
     pub fn new(kinds: &Kinds, runtime: RuntimeConfig) -> Self {
         let kinds = kinds.only(|row| runtime.serves(row));
         let generation = kinds.custom().generation();
-        let with_reviews = runtime.authorization_v1beta1;
-        let write = |value: &Value| Bytes::from(value.to_string());
-        let served = Discovery::of(&kinds, with_reviews, pki::sha256);
-        let plain = served.documents().into_iter().map(|(path, value)| (path, write(&value)));
-        let aggregated = served.aggregated();
         Self {
-            plain: plain.collect(),
-            aggregated: aggregated.iter().map(|(path, value)| (*path, write(value))).collect(),
+            paths: discovery::paths(&kinds, runtime.authorization_v1beta1),
+            discovered: OnceCell::new(),
             root: OnceLock::new(),
             kinds,
             openapi: Arc::default(),
@@ -113,7 +115,7 @@ impl Documents {
 
     /// Returns whether there is a document at a path. The path has no trailing slash.
     pub fn has(&self, path: &str) -> bool {
-        self.plain.contains_key(path)
+        self.paths.contains(path)
     }
 
     /// Whether all kinds of a group are custom.
@@ -124,12 +126,31 @@ impl Documents {
 
     /// Returns the paths of all documents.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
-        self.plain.keys().map(String::as_str)
+        self.paths.iter().map(String::as_str)
     }
 
     /// The document of `/`, which is made of all paths.
     pub(crate) fn root(&self, paths: impl FnOnce() -> Vec<String>) -> &Bytes {
         self.root.get_or_init(|| json!({"paths": paths()}).to_string().into())
+    }
+
+    /// Returns the discovery documents, which a thread of its own makes.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub(super) async fn discovered(&self) -> Result<&Discovered, Status> {
+        let make = || async {
+            let (kinds, with_old_reviews) = (self.kinds.clone(), self.runtime.authorization_v1beta1);
+            let make = move || {
+                let write = |value: Value| Bytes::from(value.to_string());
+                let served = Discovery::of(&kinds, with_old_reviews, pki::sha256);
+                let plain = served.documents().into_iter().map(|(path, value)| (path, write(value)));
+                let aggregated = served.aggregated().into_iter().map(|(path, value)| (path, write(value)));
+                Discovered { plain: plain.collect(), aggregated: aggregated.collect() }
+            };
+            tokio::task::spawn_blocking(make).await.map_err(Status::internal)
+        };
+        self.discovered.get_or_try_init(make).await
     }
 
     /// Returns the OpenAPI documents, which a thread of its own makes.
