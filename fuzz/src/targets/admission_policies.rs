@@ -18,6 +18,9 @@ pub(super) const POLICY: &[&str] = &[
     "namespaceObject.metadata.labels",
     "params.data",
     ".all(x, ",
+    ".all(k, v, ",
+    ".transformMap(k, v, ",
+    ".optMap(x, ",
     " + ",
 ];
 

@@ -79,6 +79,15 @@ pub(super) const CONDITION: &[&str] = &[
     "duration('1s')",
     ".map(x, ",
     ".orValue(",
+    ".optMap(x, ",
+    ".optFlatMap(x, ",
+    ".all(k, v, ",
+    ".transformList(k, v, ",
+    ".transformMap(k, v, ",
+    ".transformMapEntry(k, v, ",
+    "k",
+    "v",
+    "x",
 ];
 
 /// The words of selectors of devices.

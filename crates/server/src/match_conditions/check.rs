@@ -9,7 +9,7 @@ use kube_cel::cel::common::ast::operators::{
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::claims::functions;
-use super::macros::{self, Typing};
+use super::macros::PRESENT;
 use super::objects::Object;
 use super::selection;
 use super::types::{BOOL, INT, NULL, STRING, TYPE_NAMES, Type, signatures};
@@ -61,7 +61,7 @@ pub(super) fn check_rule(expression: &mut IdedExpr, of: Type, old: Type) -> Resu
 /// A description of the error.
 pub(super) fn check_selector(expression: &mut IdedExpr) -> Result<(), String> {
     let scopes = vec![("device".to_owned(), Object::device())];
-    let mut checker = Checker { scopes, is_for_others: true, ..Checker::default() };
+    let mut checker = Checker { scopes, ..Checker::default() };
     match checker.type_of(expression)? {
         BOOL | Type::Dyn => Ok(()),
         found => Err(format!("must evaluate to bool or the unknown type, not {found}")),
@@ -144,8 +144,6 @@ struct Checker {
     scopes: Vec<(String, Type)>,
     /// Whether there are variables of a policy.
     has_variables: bool,
-    /// Whether another program evaluates the expression, which has macros that the evaluator here lacks.
-    is_for_others: bool,
     /// Whether it is about a token, whose numbers are all of type double.
     is_of_token: bool,
 }
@@ -215,7 +213,7 @@ impl Checker {
                 let found = if select.test { BOOL } else { field };
                 if matches!(operand, Type::Optional(_) | Type::Dyn | Type::Any) {
                     let select = std::mem::take(select);
-                    expression.expr = selection::call(select);
+                    expression.expr = selection::of(select);
                 }
                 Ok(found)
             }
@@ -272,11 +270,6 @@ impl Checker {
     fn call(&mut self, call: &mut CallExpr) -> Result<Type, String> {
         if call.func_name == OPT_SELECT {
             return self.optional_select(call);
-        }
-        if self.is_for_others
-            && let Some(found) = macros::of(call, self)
-        {
-            return found;
         }
         let name = call.func_name.as_str();
         // `sets.contains(..)`: what precedes the dot is a part of the function name, unless it is a variable.
@@ -381,20 +374,6 @@ impl Checker {
     }
 }
 
-impl Typing for Checker {
-    fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
-        Self::type_of(self, expression)
-    }
-
-    fn with(&mut self, variables: Vec<(String, Type)>, expression: &mut IdedExpr) -> Result<Type, String> {
-        let before = self.scopes.len();
-        self.scopes.extend(variables);
-        let found = self.type_of(expression);
-        self.scopes.truncate(before);
-        found
-    }
-}
-
 /// Returns the type of a field.
 fn field_of(operand: &Type, field: &str) -> Result<Type, String> {
     match operand {
@@ -426,6 +405,8 @@ fn compare(arguments: &[Type]) -> Option<Type> {
 }
 
 fn no_way(name: &str, arguments: &[Type]) -> String {
+    // The first thing that the macros about optional values ask of one.
+    let name = if name == PRESENT { "hasValue" } else { name };
     let arguments: Vec<String> = arguments.iter().map(Type::to_string).collect();
     format!("found no matching overload for '{name}' applied to '({})'", arguments.join(", "))
 }

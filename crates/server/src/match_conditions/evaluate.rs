@@ -17,7 +17,7 @@ use super::claims::functions;
 use super::parts::parts;
 use super::review_values::{longest_list, map, request, text};
 use super::types::{TYPE_NAMES, Type};
-use super::{check, selection};
+use super::{check, growth, macros, selection};
 
 /// The maximum length of an expression.
 const EXPRESSION_BYTES: usize = 16 << 10;
@@ -30,6 +30,8 @@ const STEPS: usize = 250_000;
 /// The most bytes of an object that an expression about a write may go through, in all iterations together. DIVERGES:
 /// Kubernetes computes a cost instead; here a loop over a large object is an error.
 const WRITE_WORK: usize = 1 << 28;
+/// The most copies of what it reads that an expression may put into one value.
+const GROWTH: usize = 64;
 /// The most values that the loops of an expression about a token may copy. DIVERGES: Kubernetes computes a cost instead.
 const COPIES: usize = 1 << 24;
 /// How many bytes of a request can be gone through while one byte of an expression is evaluated.
@@ -46,12 +48,14 @@ const STACK_BYTES: usize = 64 << 20;
 #[derive(Debug)]
 pub(super) struct Expression {
     parsed: IdedExpr,
-    /// The nesting depth of loops. Those that build a list count twice.
+    /// The nesting depth of loops. Those that build a list or a map count twice.
     loops: u32,
     /// The nesting depth of loops, in which each counts once.
     rounds: u32,
     /// The length of the longest list literal.
     longest: usize,
+    /// How many copies of what it reads a value may hold.
+    growth: usize,
     /// Whether it splits strings into lists.
     splits: bool,
     /// Whether it reads `object` and `oldObject`.
@@ -62,9 +66,9 @@ pub(super) struct Expression {
 
 impl Expression {
     fn new(parsed: IdedExpr, loops: u32, rounds: u32, length: usize) -> Self {
-        let (longest, splits) = (longest(&parsed), splits(&parsed));
+        let (longest, growth, splits) = (longest(&parsed), growth::of(&parsed), splits(&parsed));
         let reads = check::OBJECTS.map(|name| reads(&parsed, name));
-        Self { parsed, loops, rounds, longest, splits, reads, length }
+        Self { parsed, loops, rounds, longest, growth, splits, reads, length }
     }
 
     /// Whether it reads a variable of this name.
@@ -80,6 +84,11 @@ impl Expression {
     /// How often its innermost part can run, for values whose longest list, or text, has this length. None for too often.
     pub(super) fn steps(&self, longest: usize) -> Option<usize> {
         longest.max(self.longest).max(1).checked_pow(self.loops).filter(|steps| *steps <= STEPS)
+    }
+
+    /// How many copies of what it reads a value of it may hold.
+    pub(super) fn growth(&self) -> usize {
+        self.growth
     }
 
     /// Whether it splits texts into lists.
@@ -113,9 +122,10 @@ fn typed(
     text: &str,
     check: impl FnOnce(&mut IdedExpr) -> Result<Type, String>,
 ) -> Result<(Expression, Type), String> {
-    let (mut expression, loops) = parse(text)?;
+    let (mut expression, loops) = parse(text, false)?;
     let rounds = nesting(&expression, 1);
     let found = check(&mut expression)?;
+    macros::lower(&mut expression);
     fold(&expression)?;
     Ok((Expression::new(expression, loops, rounds, text.len()), found))
 }
@@ -153,7 +163,7 @@ fn compiled(text: &str, check: fn(&mut IdedExpr) -> Result<(), String>) -> Resul
 /// Checks selectors of devices, one result for each.
 pub(super) fn check_selectors(expressions: &[String]) -> Vec<Result<(), String>> {
     each(expressions, |text| {
-        let (mut expression, _) = parse(text)?;
+        let (mut expression, _) = parse(text, true)?;
         check::check_selector(&mut expression)?;
         fold(&expression)
     })
@@ -177,8 +187,8 @@ fn each<E: Sync, T: Send>(expressions: &[E], compile: fn(&E) -> Result<T, String
     })
 }
 
-/// Parses an expression, and returns it with the nesting depth of its loops.
-fn parse(text: &str) -> Result<(IdedExpr, u32), String> {
+/// Parses an expression, with or without the macro `cel.bind`, and returns it with the nesting depth of its loops.
+fn parse(text: &str, has_bind: bool) -> Result<(IdedExpr, u32), String> {
     if text.len() > EXPRESSION_BYTES {
         return Err(format!("longer than {EXPRESSION_BYTES} bytes"));
     }
@@ -187,11 +197,17 @@ fn parse(text: &str) -> Result<(IdedExpr, u32), String> {
         return Err(too_deep());
     }
     let parser = Parser::new().max_recursion_depth(90).enable_optional_syntax(true);
-    let expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+    let mut expression = parser.parse(text).map_err(|errors| errors.to_string())?;
+    measure(&expression, DEPTH).ok_or_else(too_deep)?;
+    macros::expand(&mut expression, has_bind)?;
     measure(&expression, DEPTH).ok_or_else(too_deep)?;
     let loops = nesting(&expression, 2);
     if loops > LOOPS {
-        return Err(format!("comprehensions nest deeper than {LOOPS} levels (map and filter count twice)"));
+        let twice = "those that build a list or a map count twice";
+        return Err(format!("comprehensions nest deeper than {LOOPS} levels ({twice})"));
+    }
+    if growth::of(&expression) > GROWTH {
+        return Err(format!("a value would hold more than {GROWTH} copies of what the expression reads"));
     }
     Ok((expression, loops))
 }
@@ -218,12 +234,16 @@ fn measure(expression: &IdedExpr, depth: usize) -> Option<()> {
     parts(expression).into_iter().try_for_each(|part| measure(part, depth))
 }
 
-/// Returns the nesting depth of loops. A loop that builds a list, which it copies in each step, counts so often.
+/// Returns the nesting depth of loops. A loop that builds a list or a map, which it copies in each step, counts so often.
 fn nesting(expression: &IdedExpr, building: u32) -> u32 {
     let deepest = |parts: &[&IdedExpr]| parts.iter().map(|part| nesting(part, building)).max().unwrap_or(0);
     match &expression.expr {
         Expr::Comprehension(it) => {
-            let own = if matches!(it.accu_init.expr, Expr::List(_)) { building } else { 1 };
+            let own = match it {
+                it if macros::is_single(it) => 0,
+                it if macros::is_building(it) => building,
+                _ => 1,
+            };
             let within = deepest(&[&it.loop_cond, &it.loop_step, &it.result]);
             nesting(&it.iter_range, building).max(within.saturating_add(own))
         }
@@ -300,6 +320,7 @@ static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
         },
         _ => Err(ExecutionError::NoSuchOverload),
     });
+    macros::declare(&mut context);
     selection::declare(&mut context);
     functions::declare(&mut context);
     for name in TYPE_NAMES {
@@ -448,7 +469,14 @@ impl Request<'_> {
     fn rounds(&self, expression: &Expression) -> Option<usize> {
         let longest = expression.longest.max(self.longest);
         let longest = if expression.splits { longest.max(self.bytes) } else { longest };
-        longest.checked_pow(expression.loops).filter(|steps| *steps <= self.steps.max(1))
+        let steps = longest.checked_pow(expression.loops).filter(|steps| *steps <= self.steps.max(1))?;
+        self.has_room(expression, steps).then_some(steps)
+    }
+
+    /// Whether an expression that puts several copies of what it reads into a value may do so this often.
+    fn has_room(&self, expression: &Expression, steps: usize) -> bool {
+        let copied = self.bytes.saturating_mul(steps).saturating_mul(expression.growth);
+        expression.growth <= 1 || steps <= 1 || copied <= WRITE_WORK
     }
 
     /// About the bytes that an expression goes through, of the request and of its own; none if it cannot be evaluated.
@@ -473,7 +501,11 @@ impl Request<'_> {
         let longest = expression.longest.max(self.longest);
         let longest = if expression.splits { longest.max(self.bytes) } else { longest };
         let is_within = |depth: u32, most: usize| longest.checked_pow(depth).is_some_and(|n| n <= most);
-        if !is_within(expression.rounds, self.steps.max(1)) || !is_within(expression.loops, COPIES) {
+        let has_room = self.has_room(expression, longest.saturating_pow(expression.rounds));
+        if !has_room
+            || !is_within(expression.rounds, self.steps.max(1))
+            || !is_within(expression.loops, COPIES)
+        {
             return Err(
                 "actual cost limit exceeded: the token has too many parts to be gone through".to_owned()
             );

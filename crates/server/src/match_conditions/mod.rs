@@ -6,14 +6,15 @@
 //! expressions nest. An evaluation error is never treated as "does not match".
 //!
 //! DIVERGES: cost is not computed as in Kubernetes (AC-102). The size and nesting of expressions, the iterations of
-//! comprehensions, and the size of the request are bounded instead; in match conditions, macros with two variables and
-//! `optMap` are not supported.
+//! comprehensions, the size of the values that they make, and the size of the request are bounded instead.
 
 #[cfg(feature = "cel")]
 mod check;
 pub mod claims;
 #[cfg(feature = "cel")]
 mod evaluate;
+#[cfg(feature = "cel")]
+mod growth;
 #[cfg(feature = "cel")]
 mod macros;
 #[cfg(feature = "cel")]

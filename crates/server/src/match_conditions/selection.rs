@@ -6,25 +6,23 @@
 
 use std::sync::Arc;
 
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
+use kube_cel::cel::common::ast::{Expr, LiteralValue, SelectExpr};
 use kube_cel::cel::objects::{KeyRef, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 
+use super::parts::{call, part};
+
 /// `a.b`: optional if `a` is.
-const FIELD: &str = "@field";
+pub(super) const FIELD: &str = "@field";
 /// `has(a.b)`.
 const HAS_FIELD: &str = "@has_field";
 /// `a.?b`: always optional.
 pub(super) const OPTIONAL_FIELD: &str = "@optional_field";
 
 /// Returns the call for a selection from a value that is, or may be, optional.
-pub(super) fn call(select: SelectExpr) -> Expr {
-    let field = IdedExpr { id: 0, expr: Expr::Literal(LiteralValue::String(select.field.into())) };
-    Expr::Call(CallExpr {
-        func_name: if select.test { HAS_FIELD } else { FIELD }.to_owned(),
-        target: None,
-        args: vec![*select.operand, field],
-    })
+pub(super) fn of(select: SelectExpr) -> Expr {
+    let field = part(Expr::Literal(LiteralValue::String(select.field.into())));
+    call(if select.test { HAS_FIELD } else { FIELD }, vec![*select.operand, field])
 }
 
 /// Declares the functions.

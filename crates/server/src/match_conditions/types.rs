@@ -253,6 +253,10 @@ const DECLARED: &str = "
     _&&_ global bool bool bool
     _||_ global bool bool bool
     @not_strictly_false global bool bool
+    @present global optional<A> list<A>
+    @optional global list<A> optional<A>
+    cel.@mapInsert global map<A,B> A B map<A,B>
+    cel.@mapInsert global map<A,B> map<A,B> map<A,B>
     _?_:_ global bool A A A
     _==_ global A A bool
     _!=_ global A A bool

@@ -35,6 +35,7 @@ mod issued;
 mod limits;
 mod long_bodies;
 mod long_lists;
+mod macros;
 mod match_conditions;
 mod metrics;
 mod node_cves;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use kube_cel::cel::common::ast::operators::{
     CONDITIONAL, EQUALS, IN, INDEX, NOT_EQUALS, OPT_INDEX, OPT_SELECT,
 };
-use kube_cel::cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+use kube_cel::cel::common::ast::{Expr, IdedExpr, LiteralValue};
 use kube_cel::cel::extractors::This;
 use kube_cel::cel::{Context, ExecutionError, ResolveResult, Value};
 use portcullis_apimachinery::cel;
 
 use super::outcome::Outcome;
-use crate::match_conditions::parts::parts;
+use crate::match_conditions::parts::{call, parts};
 use crate::match_conditions::selection::OPTIONAL_FIELD;
 
 /// Stands for `claims` where it is more than the operand of a field. No expression can call it by itself, nor the others here.
@@ -27,10 +27,6 @@ const PARTS: &str = "@parts";
 
 /// Numbers with this exponent and above are written with it.
 const WITH_EXPONENT: i32 = 6;
-
-fn call(name: &str, args: Vec<IdedExpr>) -> Expr {
-    Expr::Call(CallExpr { func_name: name.to_owned(), target: None, args })
-}
 
 fn wrap(name: &str, expression: &mut IdedExpr) {
     let inner = std::mem::replace(&mut expression.expr, Expr::Unspecified);

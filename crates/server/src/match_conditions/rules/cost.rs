@@ -6,6 +6,8 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, I
 use portcullis_apimachinery::cel;
 
 use crate::match_conditions::evaluate::Expression;
+use crate::match_conditions::macros::{self, OPTIONAL, PAIRS, PRESENT};
+use crate::match_conditions::selection::{FIELD, OPTIONAL_FIELD};
 
 /// The maximum estimated cost of a rule, for all values of an object.
 pub(super) const MAX_RULE: u64 = 10_000_000;
@@ -114,29 +116,48 @@ fn size(schema: &Schema) -> u64 {
 
 /// The estimated cost of an expression for one value of a schema.
 pub(super) fn of(expression: &Expression, schema: &Schema) -> u64 {
-    let mut estimate =
-        Estimate { scopes: vec![("self".to_owned(), Some(schema)), ("oldSelf".to_owned(), Some(schema))] };
-    estimate.cost(expression.parsed()).0
+    let scopes = ["self", "oldSelf"].map(|name| (name.to_owned(), Known::Schema(schema)));
+    Estimate { scopes: scopes.into() }.cost(expression.parsed()).0
 }
 
 /// The schema or the size of a value.
 #[derive(Clone, Copy)]
 enum Known<'s> {
     Schema(&'s Schema),
+    /// The pairs of a list or a map of this schema, and one of them.
+    Pairs(&'s Schema),
+    Pair(&'s Schema),
     Size(u64),
 }
 
-impl Known<'_> {
+impl<'s> Known<'s> {
     fn size(self) -> u64 {
         match self {
-            Self::Schema(schema) => size(schema),
+            Self::Schema(schema) | Self::Pairs(schema) => size(schema),
+            Self::Pair(_) => 2,
             Self::Size(size) => size,
+        }
+    }
+
+    /// What is known of the entries of a list or the values of a map.
+    fn inner(self) -> Self {
+        let (Self::Schema(schema) | Self::Pair(schema)) = self else { return Self::Size(REQUEST) };
+        let inner = schema.items.as_deref().or_else(|| schema.additional());
+        inner.map_or(Self::Size(REQUEST), Self::Schema)
+    }
+
+    /// What is known of that over which a loop goes.
+    fn entry(self) -> Self {
+        match self {
+            Self::Schema(schema) => schema.items.as_deref().map_or(Self::Size(REQUEST), Self::Schema),
+            Self::Pairs(schema) => Self::Pair(schema),
+            Self::Pair(_) | Self::Size(_) => Self::Size(REQUEST),
         }
     }
 }
 
 struct Estimate<'s> {
-    scopes: Vec<(String, Option<&'s Schema>)>,
+    scopes: Vec<(String, Known<'s>)>,
 }
 
 impl<'s> Estimate<'s> {
@@ -150,7 +171,7 @@ impl<'s> Estimate<'s> {
             Expr::Literal(_) => (0, Known::Size(1)),
             Expr::Ident(name) => {
                 let found = self.scopes.iter().rev().find(|(known, _)| known == name);
-                (1, found.and_then(|(_, schema)| *schema).map_or(Known::Size(REQUEST), Known::Schema))
+                (1, found.map_or(Known::Size(REQUEST), |(_, known)| *known))
             }
             Expr::Select(select) => {
                 let (cost, known) = self.cost(&select.operand);
@@ -228,20 +249,27 @@ impl<'s> Estimate<'s> {
             _ => 1,
         };
         let known = match (name, parts.first()) {
-            ("_[_]" | "_[?_]", Some(Known::Schema(schema))) => {
-                let inner = schema.items.as_deref().or_else(|| schema.additional());
-                inner.map_or(Known::Size(REQUEST), Known::Schema)
+            // The first of a pair is an index or a key, the second an entry.
+            ("_[_]", Some(Known::Pair(schema))) if is_first(&call.args) => {
+                Known::Size(if schema.items.is_some() { 1 } else { REQUEST })
             }
+            ("_[_]" | "_[?_]", Some(first @ (Known::Schema(_) | Known::Pair(_)))) => first.inner(),
             (
-                "value" | "orValue" | "dyn" | "lowerAscii" | "upperAscii" | "trim" | "substring",
+                "value" | "orValue" | "dyn" | "lowerAscii" | "upperAscii" | "trim" | "substring" | OPTIONAL
+                | PRESENT,
                 Some(first),
             ) => *first,
+            (PAIRS, Some(Known::Schema(schema))) => Known::Pairs(schema),
+            (PAIRS, Some(first)) => *first,
             ("_?_:_", _) => parts.get(1).copied().unwrap_or(Known::Size(1)),
             ("_+_", _) => Known::Size(at(0).saturating_add(at(1))),
             ("split" | "findAll" | "find" | "replace" | "join" | "string" | "format", _) => {
                 Known::Size(at(0))
             }
-            ("_?._", Some(first)) => *first,
+            (FIELD | OPTIONAL_FIELD, Some(first)) => match call.args.get(1).map(|field| &field.expr) {
+                Some(Expr::Literal(LiteralValue::String(field))) => self.field(*first, field.inner()),
+                _ => Known::Size(REQUEST),
+            },
             _ => Known::Size(1),
         };
         (cost.saturating_add(own), known)
@@ -249,20 +277,31 @@ impl<'s> Estimate<'s> {
 
     fn comprehension(&mut self, it: &ComprehensionExpr) -> (u64, Known<'s>) {
         let (range, known) = self.cost(&it.iter_range);
-        let count = known.size();
-        let element = match known {
-            Known::Schema(schema) => schema.items.as_deref(),
-            Known::Size(_) => None,
-        };
+        let is_single = macros::is_single(it);
+        let (count, entry) = if is_single { (1, known) } else { (known.size(), known.entry()) };
         let (start, _) = self.cost(&it.accu_init);
         let before = self.scopes.len();
-        self.scopes.push((it.accu_var.clone(), None));
-        self.scopes.push((it.iter_var.clone(), element));
-        let each = self.cost(&it.loop_cond).0.saturating_add(self.cost(&it.loop_step).0);
+        self.scopes.push((it.accu_var.clone(), Known::Size(REQUEST)));
+        self.scopes.push((it.iter_var.clone(), entry));
+        let (step, made) = match &it.loop_step.expr {
+            // The only entry stands for the optional value.
+            Expr::List(list) if is_single => match list.elements.as_slice() {
+                [one] => self.cost(one),
+                _ => self.cost(&it.loop_step),
+            },
+            _ => self.cost(&it.loop_step),
+        };
+        let each = self.cost(&it.loop_cond).0.saturating_add(step);
         self.scopes.truncate(before);
         let result = self.cost(&it.result).0;
         let loops = count.saturating_mul(each);
         let cost = range.saturating_add(start).saturating_add(loops).saturating_add(result);
-        (cost, Known::Size(count))
+        (cost, if is_single { made } else { Known::Size(count) })
     }
+}
+
+/// Whether this is the index of the first of several.
+fn is_first(arguments: &[IdedExpr]) -> bool {
+    let at = arguments.get(1).map(|argument| &argument.expr);
+    matches!(at, Some(Expr::Literal(LiteralValue::Int(number))) if *number.inner() == 0)
 }

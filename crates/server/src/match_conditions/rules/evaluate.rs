@@ -164,7 +164,9 @@ impl Walk {
         };
         let cost = expression.steps(longest).and_then(|steps| {
             let bytes = u64::try_from(measured.bytes).ok()?;
-            u64::try_from(steps).ok()?.checked_mul(bytes.max(64))?.checked_add(EACH)
+            let copies = if steps > 1 { expression.growth() } else { 1 };
+            let steps = u64::try_from(steps.checked_mul(copies)?).ok()?;
+            steps.checked_mul(bytes.max(64))?.checked_add(EACH)
         });
         let left = self.left.get().and_then(|left| left.checked_sub(cost?));
         self.left.set(left);

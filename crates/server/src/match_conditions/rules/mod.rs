@@ -2,8 +2,7 @@
 //! over objects, with `self` and `oldSelf`.
 //!
 //! DIVERGES: the cost of a rule is estimated in fewer steps than in Kubernetes, and what a request may cost is bounded by
-//! the size of its object and the loops of its rules. Lists of type `set` and `map` are compared entry by entry. A rule
-//! with a macro that the evaluator lacks cannot be compiled.
+//! the size of its object and the loops of its rules. Lists of type `set` and `map` are compared entry by entry.
 
 #[cfg(feature = "cel")]
 mod compile;
