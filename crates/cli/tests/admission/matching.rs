@@ -69,6 +69,16 @@ fn rules_selectors_and_conditions_choose_the_writes() {
         ("by-name", condition("request.name == 'a' && request.userInfo.username == 'system:admin'")),
         ("by-data", condition("object != null && has(object.data) && object.data.a == 'b'")),
         ("by-old", condition("oldObject != null && oldObject.data.a == 'b'")),
+        (
+            "by-right",
+            condition("request.name == 'a' && authorizer.requestResource.check('create').allowed()"),
+        ),
+        (
+            "by-no-right",
+            condition(
+                "authorizer.serviceAccount('team', 'nobody').group('').resource('configmaps').check('get').allowed()",
+            ),
+        ),
         ("by-options", condition("request.dryRun && request.options.kind == 'CreateOptions'")),
     ];
     let hooks: Vec<Value> = hooks.iter().map(|(name, fields)| named(&service, name, fields)).collect();
@@ -95,7 +105,7 @@ fn rules_selectors_and_conditions_choose_the_writes() {
             CONFIG_MAPS.to_owned(),
             Some(config_map("a")),
             201,
-            [&usual[..], &["by-data", "creates", "not-team"], &by_name].concat(),
+            [&usual[..], &["by-data", "by-right", "creates", "not-team"], &by_name].concat(),
         ),
         (
             "POST",
@@ -245,7 +255,7 @@ fn configurations_that_cannot_work_are_refused() {
     for (fields, expected) in [
         (condition("object.x"), "must evaluate to bool"),
         (condition("request.user == 'x'"), "undefined field 'user'"),
-        (condition("authorizer.group('') != null"), "undeclared reference to 'authorizer"),
+        (condition("authorizer.group('').check('get').allowed()"), "found no matching overload for 'check'"),
         (condition("has(object"), "compilation failed"),
         (url("http://127.0.0.1/x"), "'https' is the only allowed URL scheme"),
         (url("https://h/x?y=z"), "query parameters are not permitted in the URL"),

@@ -47,7 +47,7 @@ fn the_page_about_policies_shows_what_happens() {
     let served = Served::start(&[]);
     served.types("docs/policies.md", &["kubectl"], &repository(), "");
     let page = fs::read_to_string(repository().join("docs/policies.md")).unwrap();
-    for file in ["replicas", "owner"] {
+    for file in ["replicas", "owner", "sealed"] {
         let file = repository().join(format!("examples/policies/{file}.yaml"));
         assert!(page.contains(&fs::read_to_string(&file).unwrap()), "{}", file.display());
     }

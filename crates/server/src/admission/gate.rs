@@ -47,7 +47,7 @@ impl<'a> Gate<'a> {
             info,
             policies,
             quota_turns,
-            calls: Calls::new(webhooks),
+            calls: Calls::new(webhooks, authorization),
         }
     }
 
@@ -131,7 +131,7 @@ impl Admission for Gate<'_> {
             }
             policies::check_params(attributes, self.authorization).await?;
             if self.has(&policies::PLUGIN) {
-                self.policies.validate(attributes, self.calls.remarks()).await?;
+                self.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
             }
             match self.has(&webhook::VALIDATING) {
                 true => self.calls.validate(attributes).await,

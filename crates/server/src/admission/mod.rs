@@ -7,6 +7,7 @@
 //! DIVERGES: NodeRestriction is enabled by default (NR-1). kube-apiserver disables it by default, so that a node may write any
 //! Node and any pod.
 
+mod authorizer;
 mod bootstrap_namespaces;
 mod certificate_approval;
 mod certificate_signing;

@@ -8,6 +8,7 @@ use kube_cel::cel::common::ast::operators::{
 };
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
+use super::authorizer::{AUTHORIZER, REQUEST_RESOURCE, REQUEST_RESOURCE_FIELD};
 use super::claims::functions;
 use super::macros::PRESENT;
 use super::objects::Object;
@@ -31,14 +32,19 @@ pub(super) fn check(expression: &mut IdedExpr) -> Result<(), String> {
     check_condition(expression, vec![("request".to_owned(), Object::request())])
 }
 
-/// Checks an expression as a condition about a write: with the variables `request`, `object` and `oldObject`.
+/// Checks an expression as a condition about a write: with the variables `request`, `object`, `oldObject` and `authorizer`.
 ///
 /// # Errors
 /// A description of the error.
 pub(super) fn check_admission(expression: &mut IdedExpr) -> Result<(), String> {
     let request = ("request".to_owned(), Object::admission_request());
     let objects = OBJECTS.map(|name| (name.to_owned(), Type::Dyn));
-    check_condition(expression, std::iter::once(request).chain(objects).collect())
+    check_condition(expression, std::iter::once(request).chain(objects).chain(of_authorizer()).collect())
+}
+
+/// The variables about authorization.
+fn of_authorizer() -> [(String, Type); 2] {
+    [(AUTHORIZER.to_owned(), Object::authorizer()), (REQUEST_RESOURCE.to_owned(), Object::request_resource())]
 }
 
 fn check_condition(expression: &mut IdedExpr, scopes: Vec<(String, Type)>) -> Result<(), String> {
@@ -106,6 +112,7 @@ pub(super) fn variable_name(name: &str) -> String {
 pub(super) struct PolicyScope {
     scopes: Vec<(String, Type)>,
     has_variables: bool,
+    has_authorizer: bool,
 }
 
 impl PolicyScope {
@@ -114,13 +121,19 @@ impl PolicyScope {
         let request = ("request".to_owned(), Object::admission_request());
         let objects = OBJECTS.iter().copied().chain(has_params.then_some("params"));
         let objects = objects.map(|name| (name.to_owned(), Type::Dyn));
-        Self { scopes: std::iter::once(request).chain(objects).collect(), has_variables: false }
+        let scopes = std::iter::once(request).chain(objects).collect();
+        Self { scopes, has_variables: false, has_authorizer: true }
     }
 
     /// Makes it the scope of all other expressions.
     pub(super) fn enter_checks(&mut self) {
         self.declare("namespaceObject".to_owned(), Object::namespace());
         self.has_variables = true;
+    }
+
+    /// Says whether there is the variable `authorizer`.
+    pub(super) fn set_authorizer(&mut self, has_authorizer: bool) {
+        self.has_authorizer = has_authorizer;
     }
 
     /// Adds a variable, by its name in evaluations.
@@ -134,7 +147,8 @@ impl PolicyScope {
 /// # Errors
 /// A description of the error.
 pub(super) fn check_policy(expression: &mut IdedExpr, scope: &PolicyScope) -> Result<Type, String> {
-    let (scopes, has_variables) = (scope.scopes.clone(), scope.has_variables);
+    let (mut scopes, has_variables) = (scope.scopes.clone(), scope.has_variables);
+    scopes.extend(of_authorizer().into_iter().filter(|_| scope.has_authorizer));
     Checker { scopes, has_variables, ..Checker::default() }.type_of(expression)
 }
 
@@ -178,9 +192,27 @@ impl Checker {
         Some(Ok(found))
     }
 
+    /// Replaces `authorizer.requestResource`, which is a variable, by its name in evaluations, and returns its type; none for any
+    /// other expression.
+    fn request_resource(&self, expression: &mut IdedExpr) -> Option<Type> {
+        let Expr::Select(select) = &expression.expr else { return None };
+        let is_asked = matches!(&select.operand.expr, Expr::Ident(name) if name == AUTHORIZER);
+        if !is_asked || select.test || select.field != REQUEST_RESOURCE_FIELD {
+            return None;
+        }
+        // A variable of a loop can have the name of the other.
+        self.variable(AUTHORIZER).filter(|found| *found == Object::authorizer())?;
+        let found = self.variable(REQUEST_RESOURCE)?;
+        expression.expr = Expr::Ident(REQUEST_RESOURCE.to_owned());
+        Some(found)
+    }
+
     fn type_of(&mut self, expression: &mut IdedExpr) -> Result<Type, String> {
         if let Some(found) = self.policy_variable(expression) {
             return found;
+        }
+        if let Some(found) = self.request_resource(expression) {
+            return Ok(found);
         }
         let is_type = matches!(expression.expr, Expr::Select(_))
             && qualified(expression).is_some_and(|name| TYPE_NAMES.contains(&name.as_str()));

@@ -15,9 +15,9 @@ use serde_json::Value as Json;
 
 use super::claims::functions;
 use super::parts::parts;
-use super::review_values::{longest_list, map, request, text};
+use super::review_values::{foreign_text, longest_list, map, request};
 use super::types::{TYPE_NAMES, Type};
-use super::{check, growth, macros, selection};
+use super::{authorizer, check, growth, macros, selection};
 
 /// The maximum length of an expression.
 const EXPRESSION_BYTES: usize = 16 << 10;
@@ -320,6 +320,7 @@ static BASE: LazyLock<Context<'static>> = LazyLock::new(|| {
         },
         _ => Err(ExecutionError::NoSuchOverload),
     });
+    authorizer::declare(&mut context);
     macros::declare(&mut context);
     selection::declare(&mut context);
     functions::declare(&mut context);
@@ -442,6 +443,18 @@ impl Request<'_> {
     pub(super) fn within(&self) -> Request<'_> {
         let Self { longest, bytes, steps, .. } = *self;
         Request { context: self.context.new_inner_scope(), longest, bytes, steps }
+    }
+
+    /// Allows one of so many evaluations its share of the work.
+    pub(super) fn share(&mut self, rounds: usize) {
+        self.steps = self.steps.checked_div(rounds).unwrap_or(self.steps);
+    }
+
+    /// Adds the variables about authorization.
+    pub(super) fn declare_authorizer(&mut self, variables: impl IntoIterator<Item = (&'static str, Value)>) {
+        for (name, value) in variables {
+            self.context.add_variable_from_value(name, value);
+        }
     }
 
     /// Adds a variable: an object, or null.
@@ -613,10 +626,6 @@ impl Measured {
 
     fn text(&mut self, value: &str) -> Value {
         self.bytes = self.bytes.saturating_add(value.len());
-        match value.strip_prefix('\u{0}') {
-            // It would be taken for a type.
-            Some(rest) => text(&format!("\u{fffd}{rest}")),
-            None => text(value),
-        }
+        foreign_text(value)
     }
 }

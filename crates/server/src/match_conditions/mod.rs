@@ -9,7 +9,10 @@
 //! comprehensions, the size of the values that they make, and the size of the request are bounded instead.
 
 #[cfg(feature = "cel")]
+mod authorizer;
+#[cfg(feature = "cel")]
 mod check;
+pub mod checks;
 pub mod claims;
 #[cfg(feature = "cel")]
 mod evaluate;

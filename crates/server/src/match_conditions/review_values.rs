@@ -25,6 +25,14 @@ pub(super) fn text(value: &str) -> Value {
     Value::String(Arc::new(value.to_owned()))
 }
 
+/// A string that somebody else has written. One that would be taken for a type is changed.
+pub(super) fn foreign_text(value: &str) -> Value {
+    match value.strip_prefix('\u{0}') {
+        Some(rest) => text(&format!("\u{fffd}{rest}")),
+        None => text(value),
+    }
+}
+
 fn texts(values: &[String]) -> Value {
     Value::List(Arc::new(values.iter().map(|value| text(value)).collect()))
 }

@@ -63,6 +63,16 @@ impl Object {
         Type::parse("kubernetes.UserInfo")
     }
 
+    /// Returns the type of the variable `authorizer`.
+    pub(super) fn authorizer() -> Type {
+        Type::parse("kubernetes.authorization.Authorizer")
+    }
+
+    /// Returns the type of `authorizer.requestResource`.
+    pub(super) fn request_resource() -> Type {
+        Type::parse("kubernetes.authorization.ResourceCheck")
+    }
+
     /// Returns the type of the variable `device`.
     pub(super) fn device() -> Type {
         Type::parse("kubernetes.DRADevice")
@@ -89,7 +99,7 @@ pub(super) const TYPE_NAMES: [&str; 12] = [
     "google.protobuf.Timestamp",
 ];
 
-const PLAIN: [&str; 15] = [
+const PLAIN: [&str; 20] = [
     "bool",
     "bytes",
     "double",
@@ -105,6 +115,11 @@ const PLAIN: [&str; 15] = [
     "cidr",
     "format",
     "semver",
+    "kubernetes.authorization.Authorizer",
+    "kubernetes.authorization.PathCheck",
+    "kubernetes.authorization.GroupCheck",
+    "kubernetes.authorization.ResourceCheck",
+    "kubernetes.authorization.Decision",
 ];
 
 impl Type {
@@ -465,6 +480,21 @@ const DECLARED: &str = "
     isLessThan member semver semver bool
     isGreaterThan member semver semver bool
     compareTo member semver semver int
+    path member kubernetes.authorization.Authorizer string kubernetes.authorization.PathCheck
+    group member kubernetes.authorization.Authorizer string kubernetes.authorization.GroupCheck
+    serviceAccount member kubernetes.authorization.Authorizer string string kubernetes.authorization.Authorizer
+    resource member kubernetes.authorization.GroupCheck string kubernetes.authorization.ResourceCheck
+    subresource member kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+    namespace member kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+    name member kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+    fieldSelector member kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+    labelSelector member kubernetes.authorization.ResourceCheck string kubernetes.authorization.ResourceCheck
+    check member kubernetes.authorization.PathCheck string kubernetes.authorization.Decision
+    check member kubernetes.authorization.ResourceCheck string kubernetes.authorization.Decision
+    allowed member kubernetes.authorization.Decision bool
+    reason member kubernetes.authorization.Decision string
+    errored member kubernetes.authorization.Decision bool
+    error member kubernetes.authorization.Decision string
     optional.of global A optional<A>
     optional.ofNonZeroValue global A optional<A>
     optional.none global optional<A>

@@ -1,14 +1,15 @@
-//! Match conditions of admission webhooks: expressions over a write, with the variables `request`, `object` and `oldObject`.
-//!
-//! DIVERGES: the variable `authorizer` is not supported; a condition that reads it cannot be compiled.
+//! Match conditions of admission webhooks: expressions over a write, with the variables `request`, `object`, `oldObject` and
+//! `authorizer`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-#[cfg(feature = "cel")]
-use super::evaluate;
+use super::checks::Checks;
 use super::{Conditions, Matched};
+#[cfg(feature = "cel")]
+use super::{authorizer, evaluate};
 
 /// What is wrong with match conditions of admission webhooks that cannot be compiled, by expression. Takes time for each: not
 /// for a thread that serves requests.
@@ -24,7 +25,12 @@ pub fn admission_faults(expressions: Vec<String>) -> BTreeMap<String, String> {
 
 /// The match conditions of an admission webhook, which must all be true.
 #[derive(Debug, Default)]
-pub struct AdmissionConditions(Conditions);
+pub struct AdmissionConditions {
+    conditions: Conditions,
+    /// Whether they ask the authorizers, and may be evaluated several times for a write.
+    #[cfg(feature = "cel")]
+    asks: bool,
+}
 
 /// A write, as conditions see it.
 pub struct Write<'a> {
@@ -39,7 +45,7 @@ pub struct Write<'a> {
 impl AdmissionConditions {
     /// Returns whether there are no conditions, so that all writes match.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.conditions.is_empty()
     }
 }
 
@@ -50,18 +56,30 @@ impl AdmissionConditions {
     /// # Errors
     /// The index and the error of each invalid expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
-        Conditions::of(expressions, evaluate::compile_admission(expressions)).map(Self)
+        let conditions = Conditions::of(expressions, evaluate::compile_admission(expressions))?;
+        let asks = conditions.conditions.iter().any(|(_, condition)| {
+            [authorizer::AUTHORIZER, authorizer::REQUEST_RESOURCE]
+                .into_iter()
+                .any(|name| condition.reads_variable(name))
+        });
+        Ok(Self { conditions, asks })
     }
 
-    /// Evaluates the conditions for a write. Objects that no condition reads are not looked at.
-    pub fn evaluate(&self, write: &Write<'_>) -> Matched {
+    /// Evaluates the conditions for a write. Objects that no condition reads are not looked at. If a check has no answer yet, so
+    /// that a question is open, the result does not count.
+    pub fn evaluate(&self, write: &Write<'_>, checks: &Arc<Checks>) -> Matched {
         let reads = |at: usize| {
-            let mut conditions = self.0.conditions.iter();
+            let mut conditions = self.conditions.conditions.iter();
             conditions.any(|(_, condition)| condition.reads().get(at).is_some_and(|reads| *reads))
         };
         let (object, old) = (write.object.filter(|_| reads(0)), write.old.filter(|_| reads(1)));
         let variables = [("request", Some(write.request)), ("object", object), ("oldObject", old)];
-        self.0.matched(&evaluate::Request::of_write(variables))
+        let mut request = evaluate::Request::of_write(variables);
+        if self.asks {
+            request.declare_authorizer(authorizer::variables(checks, write.request));
+            request.share(checks.rounds());
+        }
+        self.conditions.matched(&request)
     }
 }
 
@@ -72,11 +90,11 @@ impl AdmissionConditions {
     /// # Errors
     /// For every expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
-        Conditions::compile(expressions).map(Self)
+        Conditions::compile(expressions).map(|conditions| Self { conditions })
     }
 
     /// Matches all writes, because there are no conditions.
-    pub fn evaluate(&self, _write: &Write<'_>) -> Matched {
+    pub fn evaluate(&self, _write: &Write<'_>, _checks: &Arc<Checks>) -> Matched {
         Matched::Yes
     }
 }

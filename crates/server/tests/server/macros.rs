@@ -3,8 +3,11 @@
 
 #![cfg(feature = "cel")]
 
+use std::sync::Arc;
+
 use portcullis_kinds::Map;
 use portcullis_kinds::custom::{RuleCompiler as _, Schema};
+use portcullis_server::match_conditions::checks::Checks;
 use portcullis_server::match_conditions::claims::{Expression, Outcome, Purpose, Subject};
 use portcullis_server::match_conditions::policies::{Budget, Checked, Inputs, Judgement, Program, Texts};
 use portcullis_server::match_conditions::{AdmissionConditions, Matched, RULES, Write, selector_faults};
@@ -20,7 +23,7 @@ fn condition(text: &str, object: &Value) -> Result<Matched, String> {
         AdmissionConditions::compile(&[text.to_owned()]).map_err(|faults| faults[0].1.clone())?;
     let request = json!({"userInfo": {"groups": ["a", "b"]}});
     let write = Write { request: map(&request), object: object.as_object(), old: None };
-    Ok(conditions.evaluate(&write))
+    Ok(conditions.evaluate(&write, &Arc::new(Checks::of_conditions())))
 }
 
 /// The same of a policy whose only variable is this expression.
@@ -33,7 +36,8 @@ fn policy(text: &str, object: &Value) -> Result<Judgement, String> {
         Program::compile(&Texts::of(map(&spec)).unwrap()).map_err(|faults| faults[0].why.clone())?;
     let request = json!({"userInfo": {"groups": ["a", "b"]}});
     let write = Write { request: map(&request), object: object.as_object(), old: None };
-    Ok(program.judge(&Inputs::of(&write, None), None, &mut Budget::default()))
+    let checks = Arc::new(Checks::of_policy());
+    Ok(program.judge(&Inputs::of(&write, None), None, &mut Budget::default(), &checks))
 }
 
 /// The faults of an object by a rule of its schema, or those of the rule.
@@ -197,7 +201,8 @@ fn a_variable_can_be_optional() {
         (json!({"metadata": {}}), Checked::Fails(None)),
     ] {
         let write = Write { request: map(&request), object: object.as_object(), old: None };
-        let judged = program.judge(&Inputs::of(&write, None), None, &mut Budget::default());
+        let checks = Arc::new(Checks::of_policy());
+        let judged = program.judge(&Inputs::of(&write, None), None, &mut Budget::default(), &checks);
         assert_eq!(judged, Judgement::Judged(vec![checked], Vec::new()), "{object}");
     }
 }

@@ -13,6 +13,7 @@ mod access;
 mod admission;
 mod audit;
 mod audit_flood;
+mod authorizer;
 mod bootstrap_credentials;
 mod certificates;
 mod cluster;

@@ -461,9 +461,9 @@ fn policies_that_cannot_be_applied_are_refused_when_they_are_written() {
         (validation("params.x == 1"), "spec.validations[0].expression", "undeclared reference to 'params'"),
         (validation("variables.x == 1"), "spec.validations[0].expression", "undefined field 'x'"),
         (
-            validation("authorizer == null"),
+            validation("authorizer.group('').allowed()"),
             "spec.validations[0].expression",
-            "undeclared reference to 'authorizer'",
+            "found no matching overload for 'allowed'",
         ),
         (
             validation("namespaceObject.nothing == 1"),
@@ -566,6 +566,99 @@ fn who_binds_parameters_must_be_able_to_read_them() {
     post(BINDINGS, &binding("unknown", &reference)).assert_status(422, "Invalid");
 }
 
+/// What a policy asks is decided as any request is: by the roles of the writer, or of another account, as they are now.
+#[test]
+fn a_policy_asks_what_somebody_may_do() {
+    let server = start();
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    let grant = |name: &str, rules: Value, subject: Value| {
+        let role = json!({"metadata": {"name": name}, "rules": rules});
+        done(&server, "POST", &format!("{rbac}/clusterroles"), &role, 201);
+        let bound = json!({
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [subject],
+        });
+        done(&server, "POST", &format!("{rbac}/clusterrolebindings"), &bound, 201);
+    };
+    let maps = |verbs: &[&str]| json!([{"apiGroups": [""], "resources": ["configmaps"], "verbs": verbs}]);
+    let is_alice = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"});
+    grant("author", maps(&["create", "update"]), is_alice.clone());
+    let validations = json!([
+        {
+            "expression": "authorizer.requestResource.check('open').allowed()",
+            "messageExpression": "request.userInfo.username + ' may not open ' + request.name",
+        },
+        {
+            "expression": "!object.?data.reader.hasValue() || authorizer.serviceAccount(request.namespace, object.data.reader)\
+                .group('').resource('configmaps').namespace(request.namespace).name(request.name).check('get').allowed()",
+            "message": "the reader cannot read it",
+        },
+    ]);
+    let spec = json!({
+        "variables": [{"name": "admin", "expression": "authorizer.group('*').resource('*').check('*').allowed()"}],
+        "matchConditions": [{"name": "not-a-reader", "expression": "!authorizer.path('/readers').check('get').allowed() || true"}],
+        "validations": validations,
+        "auditAnnotations": [{"key": "admin", "valueExpression": "variables.admin ? 'yes' : 'no'"}],
+    });
+    enforce(&server, "rights", &spec, &json!({}));
+    let alice = server.user("alice", &[]);
+    let post = |name: &str, data: Value| {
+        let request = server.request("POST", CONFIG_MAPS).by(&alice).header("Content-Type: application/json");
+        request.body(config_map(name, &data).to_string()).send()
+    };
+    let why = |answer: portcullis_testkit::curl::Answer| {
+        answer.assert_status(422, "Invalid")["message"].as_str().unwrap().to_owned()
+    };
+    assert!(why(post("a", json!({}))).ends_with("denied request: alice may not open a"));
+    // Members of system:masters may do anything.
+    done(&server, "POST", CONFIG_MAPS, &config_map("by-admin", &json!({})), 201);
+    let only_a =
+        json!([{"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["a"], "verbs": ["open"]}]);
+    grant("open", only_a, is_alice);
+    assert_eq!(post("a", json!({})).code, 201);
+    assert!(why(post("b", json!({}))).ends_with("denied request: alice may not open b"));
+    // Of a service account.
+    let read = json!({"reader": "robot"});
+    let refusal = refused(&server, "POST", CONFIG_MAPS, &config_map("c", &read), 422);
+    assert!(refusal.ends_with("denied request: the reader cannot read it"), "{refusal}");
+    let robots = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:serviceaccounts:default"});
+    grant("robots", maps(&["get"]), robots);
+    done(&server, "POST", CONFIG_MAPS, &config_map("c", &read), 201);
+    // What is no name of an account is an error, by which the policy fails closed.
+    let refusal = refused(&server, "POST", CONFIG_MAPS, &config_map("d", &json!({"reader": "no@name"})), 422);
+    assert!(refusal.contains("Invalid service account name"), "{refusal}");
+    let ignoring = json!({"spec": {"failurePolicy": "Ignore"}});
+    done(&server, "PATCH", &format!("{POLICIES}/rights"), &ignoring, 200);
+    done(&server, "POST", CONFIG_MAPS, &config_map("d", &json!({"reader": "no@name"})), 201);
+    // A policy that asks wrongly is refused.
+    let wrong = json!({"validations": [{"expression": "authorizer.group('').check('get').allowed()"}]});
+    let refusal = refused(&server, "POST", POLICIES, &policy("wrong", &wrong), 422);
+    let begin = "compilation failed: found no matching overload for 'check' applied to '(kubernetes.authorization.GroupCheck, string)'";
+    assert!(refusal.contains(begin), "{refusal}");
+}
+
+/// The authorizer of this server is one that must be waited for.
+#[test]
+fn a_policy_sees_the_error_of_an_authorizer() {
+    let server = start_with(Setup::default());
+    let rules = [rule(&["CREATE"], "", "v1", "namespaces")];
+    let spec = json!({"matchConstraints": {"resourceRules": rules}, "validations": [{
+        "expression": "authorizer.path('/x').check('get').errored() && authorizer.path('/x').check('get').allowed()",
+        "messageExpression": "'no error'",
+    }, {
+        "expression": "authorizer.path('/x').check('get').error() == 'one index is gone' \
+            && authorizer.path('/x').check('get').reason() == 'allowed anyway'",
+    }]});
+    enforce(&server, "errors", &spec, &json!({}));
+    let namespace = |name: &str| json!({"metadata": {"name": name}});
+    assert!(refused(&server, "POST", "/api/v1/namespaces", &namespace("a"), 422).ends_with("no error"));
+    let shaky = server.user("shaky", &[]);
+    let request = server.request("POST", "/api/v1/namespaces").by(&shaky);
+    let answer = request.header("Content-Type: application/json").body(namespace("a").to_string()).send();
+    assert_eq!(answer.code, 201, "{}", answer.text());
+}
+
 /// A stored policy that this server cannot compile refuses writes.
 #[test]
 fn a_stored_policy_that_cannot_be_compiled_refuses() {
@@ -574,8 +667,8 @@ fn a_stored_policy_that_cannot_be_compiled_refuses() {
         whole.as_object_mut().unwrap().extend(object.as_object().unwrap().clone());
         whole
     };
-    let allowed = "authorizer.group('').resource('pods').check('get').allowed()";
-    let spec = json!({"failurePolicy": "Ignore", "validations": [{"expression": allowed}]});
+    let spec =
+        json!({"failurePolicy": "Ignore", "validations": [{"expression": "later.check('get').allowed()"}]});
     let state = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}},
         whole("ValidatingAdmissionPolicy", policy("stored", &spec)),
@@ -583,7 +676,8 @@ fn a_stored_policy_that_cannot_be_compiled_refuses() {
     ]});
     let server = start_with(Setup { state: Some(state.to_string()), ..Setup::default() });
     let why = refused(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({})), 422);
-    let begin = "denied request: spec.validations[0].expression: compilation error: undeclared reference to 'authorizer";
+    let begin =
+        "denied request: spec.validations[0].expression: compilation error: undeclared reference to 'later";
     assert!(why.contains(begin), "{why}");
     // Other kinds are not meant.
     done(&server, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "a"}}), 201);

@@ -28,14 +28,17 @@ pub(super) use self::authorize::check_params;
 use self::decision::Decisions;
 use self::params::Params;
 use self::policy::{Binding, Policy};
+use super::authorizer::Asker;
 use super::configured::Configured;
 use super::matching::Found;
 use super::plugin::Plugin;
 use super::question::{Facts, Question};
 use super::remarks::Remarks;
+use crate::authz::Authorization;
 use crate::http::account::Account;
 use crate::http::fair_queue::{FairQueue, Size};
 use crate::http::status::Status;
+use crate::match_conditions::checks::Checks;
 use crate::match_conditions::policies::{Budget, Inputs, Judgement};
 use crate::registry::admission::AdmissionAttributes;
 
@@ -117,6 +120,7 @@ impl Policies {
     pub(super) async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,
+        authorization: &Authorization,
         remarks: &Remarks,
     ) -> Result<(), Status> {
         if is_policy(attributes.resource) {
@@ -159,30 +163,76 @@ impl Policies {
         if bound.is_empty() {
             return Ok(());
         }
-        let bound = self.judged(bound, inputs.inputs, attributes).await?;
+        let bound = self.judged(bound, inputs.inputs, attributes, authorization).await?;
         decide(bound, attributes, remarks)
     }
 }
 
+/// The evaluation of a policy for a binding.
+struct Judging {
+    bound: Bound,
+    budget: Budget,
+    checks: Arc<Checks>,
+    judged: Option<Judged>,
+}
+
+impl Judging {
+    fn new(bound: Bound) -> Self {
+        let checks = Arc::new(Checks::of_policy());
+        Self { bound, budget: Budget::default(), checks, judged: None }
+    }
+
+    /// Evaluates, unless the result is known. What is done again is charged again.
+    fn evaluate(&mut self, inputs: &[Inputs]) {
+        if self.judged.is_none() {
+            self.judged = Some(judge(&self.bound, inputs, &mut self.budget, &self.checks));
+        }
+    }
+}
+
 impl Policies {
-    /// Evaluates the policies apart from the threads that serve requests. The seat is kept until that is done, also when nobody
-    /// waits for it any more.
+    /// Evaluates the policies, and again those whose checks the authorizers then have answered. Each time answers at least one more
+    /// check of a policy, and these are few.
     async fn judged(
         &self,
         bound: Vec<Bound>,
         inputs: Vec<Inputs>,
         attributes: &AdmissionAttributes<'_>,
+        authorization: &Authorization,
     ) -> Result<Vec<(Bound, Judged)>, Status> {
+        let inputs = Arc::new(inputs);
+        let mut asker = Asker::new(attributes.user, authorization);
+        let mut all: Vec<Judging> = bound.into_iter().map(Judging::new).collect();
+        loop {
+            all = self.evaluated(all, Arc::clone(&inputs), attributes).await?;
+            let mut is_done = true;
+            for judging in &mut all {
+                if asker.answer(&judging.checks).await? {
+                    judging.judged = None;
+                    is_done = false;
+                }
+            }
+            if is_done {
+                let judged = all.into_iter().filter_map(|judging| Some((judging.bound, judging.judged?)));
+                return Ok(judged.collect());
+            }
+        }
+    }
+
+    /// Evaluates policies apart from the threads that serve requests. The seat is kept until that is done, also when nobody
+    /// waits for it any more.
+    async fn evaluated(
+        &self,
+        mut all: Vec<Judging>,
+        inputs: Arc<Vec<Inputs>>,
+        attributes: &AdmissionAttributes<'_>,
+    ) -> Result<Vec<Judging>, Status> {
         let seat = self.seats.enter(Account::of_user(attributes.user)).await;
         let seat = seat.map_err(|_| Status::too_many_requests("too many writes wait for policies"))?;
         let judging = spawn_blocking(move || {
-            let judge = |bound: Bound| {
-                let judged = judge(&bound, &inputs);
-                (bound, judged)
-            };
-            let judged = bound.into_iter().map(judge).collect();
+            all.iter_mut().for_each(|judging| judging.evaluate(&inputs));
             drop(seat);
-            judged
+            all
         });
         judging.await.map_err(Status::internal)
     }
@@ -235,7 +285,7 @@ enum Judged {
     All(Vec<Judgement>),
 }
 
-fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
+fn judge(bound: &Bound, inputs: &[Inputs], budget: &mut Budget, checks: &Arc<Checks>) -> Judged {
     let With { inputs: place, params } = match &bound.with {
         Ok(with) => with,
         Err(why) => return Judged::Misconfigured(why.clone()),
@@ -247,10 +297,9 @@ fn judge(bound: &Bound, inputs: &[Inputs]) -> Judged {
     let Some(inputs) = inputs.get(*place) else {
         return Judged::Misconfigured("the write cannot be shown".to_owned());
     };
-    let mut budget = Budget::default();
     let judged = match params {
-        None => Ok(vec![program.judge(inputs, None, &mut budget)]),
-        Some(params) => params.each(|params| program.judge(inputs, Some(params), &mut budget)),
+        None => Ok(vec![program.judge(inputs, None, budget, checks)]),
+        Some(params) => params.each(|params| program.judge(inputs, Some(params), budget, checks)),
     };
     judged.map_or_else(Judged::Misconfigured, Judged::All)
 }

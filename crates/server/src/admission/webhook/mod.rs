@@ -35,6 +35,7 @@ pub(crate) use self::metrics::AdmissionWebhookMetrics;
 use self::metrics::Ended;
 use self::phase::Phase;
 use self::verdict::{Verdict, failed, not_dry, refused, unpatchable};
+use super::authorizer::Asker;
 use super::configured::Configured;
 use super::matching::Found;
 use super::plugin::Plugin;
@@ -42,9 +43,11 @@ use super::question::{Facts, Question, are_alike};
 use super::remarks::Remarks;
 use super::rules::operation;
 use super::versions;
+use crate::authz::Authorization;
 use crate::http::status::Status;
 use crate::http::turn::{self, TooManyOutside};
 use crate::match_conditions::Matched;
+use crate::match_conditions::checks::Checks;
 use crate::registry::admission::AdmissionAttributes;
 use crate::registry::meta;
 
@@ -76,6 +79,7 @@ impl Webhooks {
 /// The calls of webhooks for one request.
 pub(crate) struct Calls<'a> {
     webhooks: &'a Webhooks,
+    authorization: &'a Authorization,
     verdicts: Mutex<Vec<Remembered>>,
     remarks: Remarks,
 }
@@ -132,8 +136,8 @@ fn is_exempt(resource: &Resource) -> bool {
 }
 
 impl<'a> Calls<'a> {
-    pub(crate) fn new(webhooks: &'a Webhooks) -> Self {
-        Self { webhooks, verdicts: Mutex::default(), remarks: Remarks::default() }
+    pub(crate) fn new(webhooks: &'a Webhooks, authorization: &'a Authorization) -> Self {
+        Self { webhooks, authorization, verdicts: Mutex::default(), remarks: Remarks::default() }
     }
 
     /// The warnings and annotations for the request so far.
@@ -165,12 +169,15 @@ impl<'a> Calls<'a> {
             return Ok(round);
         }
         let found = Found::of(attributes);
+        let mut asker = Asker::new(attributes.user, self.authorization);
         for hook in hooks {
             if is_again && !round.reinvokes(&hook) {
                 continue;
             }
             let facts = Facts::of(attributes);
-            let Some(question) = matched(&hook, attributes, facts, &found).await? else { continue };
+            let Some(question) = matched(&hook, attributes, facts, &found, &mut asker).await? else {
+                continue;
+            };
             let rest = question.rest()?;
             let invocation = invocation(&hook, Phase::Mutating, attributes, &question, rest);
             let patch = turn::outside(self.ask(&invocation, attributes)).await.map_err(too_many)??;
@@ -203,8 +210,9 @@ impl<'a> Calls<'a> {
         }
         let (facts, found) = (Facts::of(attributes), Found::of(attributes));
         let mut questions = Vec::new();
+        let mut asker = Asker::new(attributes.user, self.authorization);
         for hook in &hooks {
-            let question = matched(hook, attributes, facts, &found).await?;
+            let question = matched(hook, attributes, facts, &found, &mut asker).await?;
             questions.extend(question.map(|question| (hook, question)));
         }
         // One text for all webhooks that are asked in the same version.
@@ -326,11 +334,20 @@ async fn matched<'r>(
     attributes: &'r AdmissionAttributes<'_>,
     facts: Facts<'r, '_>,
     found: &Found,
+    asker: &mut Asker<'_>,
 ) -> Result<Option<Question<'r>>, Status> {
     let Some(question) = hook.matching.matched(attributes, facts, found).await? else { return Ok(None) };
     let matched = match &hook.conditions {
         Ok(conditions) if conditions.is_empty() => Matched::Yes,
-        Ok(conditions) => conditions.evaluate(&question.write()),
+        Ok(conditions) => {
+            let checks = Arc::new(Checks::of_conditions());
+            loop {
+                let matched = conditions.evaluate(&question.write(), &checks);
+                if !asker.answer(&checks).await? {
+                    break matched;
+                }
+            }
+        }
         Err(error) => Matched::Failed(error.clone()),
     };
     match matched {

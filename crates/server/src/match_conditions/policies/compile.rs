@@ -100,9 +100,12 @@ impl Compiler {
             let field = format!("spec.validations[{at}]");
             let check = self.part(&format!("{field}.expression"), &validation.expression, &[BOOL]);
             let text = &validation.message_expression;
+            // Kubernetes has no checks in messages but by variables.
+            self.scope.set_authorizer(false);
             let message = (!text.trim().is_empty())
                 .then(|| self.part(&format!("{field}.messageExpression"), text, &[STRING]))
                 .flatten();
+            self.scope.set_authorizer(true);
             validations.extend(check.map(|(check, _)| (check, message.map(|(message, _)| message))));
         }
         let mut annotations = Vec::new();

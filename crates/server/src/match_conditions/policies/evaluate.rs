@@ -1,13 +1,16 @@
 //! Evaluates the expressions of a policy for a write.
 
+use std::sync::Arc;
+
 use kube_cel::cel::Value;
 use serde_json::{Map, Value as Json};
 
 use super::compile::{Compiled, Part};
 use super::judgement::{Budget, Checked, Judgement};
-use crate::match_conditions::Matched;
 use crate::match_conditions::check::variable_name;
+use crate::match_conditions::checks::Checks;
 use crate::match_conditions::evaluate::{Expression, Request, text_of};
+use crate::match_conditions::{Matched, authorizer};
 
 /// The longest message of an expression.
 const MAX_MESSAGE: usize = 5 << 10;
@@ -32,11 +35,13 @@ impl Budget {
 /// Evaluates all expressions.
 pub(super) fn judge(
     compiled: &Compiled,
-    request: &Request<'_>,
+    (request, facts): (&Request<'_>, &Map<String, Json>),
     params: Option<&Map<String, Json>>,
     budget: &mut Budget,
+    checks: &Arc<Checks>,
 ) -> Judgement {
     let mut request = request.within();
+    request.declare_authorizer(authorizer::variables(checks, facts));
     if compiled.has_params {
         request.declare("params", params);
     }

@@ -1,11 +1,11 @@
 //! The expressions of ValidatingAdmissionPolicies: match conditions, variables, validations with their messages, and
-//! annotations for the audit log, over the variables `request`, `object`, `oldObject`, `namespaceObject` and `params`.
+//! annotations for the audit log, over the variables `request`, `object`, `oldObject`, `namespaceObject`, `params` and `authorizer`.
 //!
 //! A variable is evaluated at most once, before the first expression that reads it; that it fails matters where its value is
 //! needed.
 //!
-//! DIVERGES: the variable `authorizer` is not supported. Match conditions do not know `namespaceObject`, which is always null in
-//! Kubernetes. No two variables have the same name.
+//! DIVERGES: match conditions do not know `namespaceObject`, which is always null in Kubernetes. No two variables have the same
+//! name.
 
 #[cfg(feature = "cel")]
 mod compile;
@@ -20,7 +20,10 @@ pub use judgement::{Budget, Checked, Judgement};
 use serde_json::{Map, Value};
 pub use texts::{AuditAnnotation, Fault, ParamKind, Texts, Validation};
 
+use std::sync::Arc;
+
 use super::Write;
+use super::checks::Checks;
 
 /// The compiled expressions of a policy.
 #[derive(Debug)]
@@ -33,6 +36,9 @@ pub struct Program {
 pub struct Inputs {
     #[cfg(feature = "cel")]
     request: super::evaluate::Request<'static>,
+    /// The request as it is.
+    #[cfg(feature = "cel")]
+    facts: Map<String, Value>,
 }
 
 /// The compile errors of the expressions of a policy. Slow: not for a thread that serves requests.
@@ -55,14 +61,16 @@ impl Program {
         compile::compile(texts).map(|compiled| Self { compiled })
     }
 
-    /// Evaluates the expressions. `params` is the object with the parameters, if the policy has any.
+    /// Evaluates the expressions. `params` is the object with the parameters, if the policy has any. If a check has no answer yet,
+    /// so that a question is open, the result does not count.
     pub fn judge(
         &self,
         inputs: &Inputs,
         params: Option<&Map<String, Value>>,
         budget: &mut Budget,
+        checks: &Arc<Checks>,
     ) -> Judgement {
-        evaluate::judge(&self.compiled, &inputs.request, params, budget)
+        evaluate::judge(&self.compiled, (&inputs.request, &inputs.facts), params, budget, checks)
     }
 }
 
@@ -76,7 +84,7 @@ impl Inputs {
             ("oldObject", write.old),
             ("namespaceObject", namespace),
         ];
-        Self { request: super::evaluate::Request::of_write(variables) }
+        Self { request: super::evaluate::Request::of_write(variables), facts: write.request.clone() }
     }
 }
 
@@ -97,6 +105,7 @@ impl Program {
         _inputs: &Inputs,
         _params: Option<&Map<String, Value>>,
         _budget: &mut Budget,
+        _checks: &Arc<Checks>,
     ) -> Judgement {
         Judgement::Failed("built without feature cel".to_owned())
     }
