@@ -58,8 +58,6 @@ const NO_OIDC: &str = "name OIDC issuers in field jwt of --authentication-config
 const FLAGS: &[Flag] = &[
     value("admission-control")
         .refused("name plugins with --enable-admission-plugins and --disable-admission-plugins"),
-    value("admission-control-config-file")
-        .refused("plugins are not configured, and admission webhooks get no credentials"),
     switch("aggregator-reject-forwarding-redirect"),
     value("allow-metric-labels"),
     value("allow-metric-labels-manifest"),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::Args;
 use portcullis_policy::FeatureGates;
 use portcullis_policy::engine::EngineConfig;
-use portcullis_server::admission::AdmissionPlugins;
+use portcullis_server::admission::{AdmissionConfiguration, AdmissionPlugins};
 use portcullis_server::encryption::EncryptionConfig;
 use portcullis_server::registry::cluster::seed::Seeded;
 use portcullis_server::registry::definition_sets::DefinitionSet;
@@ -145,6 +145,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
+    /// The AdmissionConfiguration: what PodSecurity asks of namespaces without labels, and who is exempt
+    #[arg(long, value_name = "FILE")]
+    admission_control_config_file: Option<PathBuf>,
+
     /// Write the missing parts of the default RBAC policy of Kubernetes at each start
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set, num_args = 0..=1, default_missing_value = "true", require_equals = true)]
     default_policy: bool,
@@ -213,6 +217,7 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         node_secret_alarm: args.alarm.node_secret_alarm,
         authorization,
         admission: admission.map_err(Failure::input)?,
+        admission_configuration: admission_configuration(args)?,
         controllers: args.controllers.selection()?,
         controller_settings: args.controllers.settings()?,
         approver: args.approver.approver(),
@@ -222,6 +227,16 @@ fn config(args: &ServeArgs, metrics: Metrics) -> Result<Config, Failure> {
         audit: args.audit.open(&metrics.audit)?,
         metrics,
         ..Config::default()
+    })
+}
+
+/// Reads the file with the configurations of admission plugins.
+fn admission_configuration(args: &ServeArgs) -> Result<AdmissionConfiguration, Failure> {
+    let Some(file) = &args.admission_control_config_file else {
+        return Ok(AdmissionConfiguration::default());
+    };
+    AdmissionConfiguration::load(file).map_err(|error| {
+        Failure::input(format_args!("--admission-control-config-file {}: {error}", file.display()))
     })
 }
 

@@ -487,6 +487,13 @@ fn mistakes_end_with_exit_2_and_what_cannot_be_had_with_3() {
     let (code, error) = serve(&["--token-auth-file", tokens.to_str().unwrap()]);
     assert_eq!(code, 2, "{error}");
     assert!(error.contains("tokens.csv") && error.contains("line 1"), "{error}");
+    let head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n";
+    let configuration =
+        scratch.write("admission.yaml", format!("{head}plugins: [{{name: EventRateLimit, path: e}}]\n"));
+    let (code, error) = serve(&["--admission-control-config-file", configuration.to_str().unwrap()]);
+    assert_eq!(code, 2, "{error}");
+    let told = "admission.yaml: plugins[0].name: EventRateLimit is not implemented here";
+    assert!(error.contains("--admission-control-config-file") && error.contains(told), "{error}");
     assert_eq!(serve(&["--authorization-mode", "Nod"]).0, 2);
     assert_eq!(serve(&["--runtime-config", "batch/v2alpha1=true"]).0, 2);
     let (code, error) = serve(&["--bind-address", "192.0.2.1"]);

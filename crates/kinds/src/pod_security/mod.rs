@@ -19,7 +19,7 @@ use crate::resources::workloads::{
 
 pub use checks::{Violation, violations};
 pub use pod::Pod;
-pub use policy::{Level, Policy, Standard, Version};
+pub use policy::{Level, NO_LEVEL, NO_VERSION, Policy, Standard, Version};
 pub use update::is_significant;
 
 /// Whether objects of this kind are pods or have a template of pods.

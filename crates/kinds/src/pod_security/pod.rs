@@ -17,6 +17,11 @@ impl<'a> Pod<'a> {
         Self { annotations: pod.metadata().object("annotations"), spec: pod.object("spec") }
     }
 
+    /// The name of the RuntimeClass; empty if it has none.
+    pub fn runtime_class(self) -> &'a str {
+        self.spec.text("runtimeClassName")
+    }
+
     /// All containers: init containers, containers, ephemeral containers.
     pub(super) fn containers(self) -> impl Iterator<Item = &'a Map> {
         CONTAINER_LISTS.iter().flat_map(move |list| self.spec.objects(list))

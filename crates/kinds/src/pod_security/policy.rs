@@ -55,7 +55,8 @@ impl Level {
     const ALL: [(&'static str, Self); 3] =
         [("privileged", Self::Privileged), ("baseline", Self::Baseline), ("restricted", Self::Restricted)];
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads a name; none if there is no such level.
+    pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, level)| *level)
     }
 
@@ -70,7 +71,8 @@ impl Level {
 }
 
 impl Version {
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads `latest` or `v1.N`; none for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
         if text == "latest" {
             return Some(Self::Latest);
         }
@@ -96,7 +98,12 @@ impl fmt::Display for Standard {
     }
 }
 
-/// The standard of a namespace without labels.
+/// The details of errors about levels and versions.
+pub const NO_LEVEL: &str = "must be one of privileged, baseline, restricted";
+/// See [`NO_LEVEL`].
+pub const NO_VERSION: &str = r#"must be "latest" or "v1.x""#;
+
+/// The standard of a namespace without labels, where nothing else is configured.
 const NOTHING: Standard = Standard { level: Level::Privileged, version: Version::Latest };
 
 impl Default for Policy {
@@ -107,39 +114,68 @@ impl Default for Policy {
 }
 
 impl Policy {
-    /// Reads the labels of a namespace, and what is wrong with them. A level to enforce that cannot be read counts as
-    /// `restricted`, one for the audit log or warnings as `privileged`; a version that cannot be read as the latest.
-    pub fn of(namespace: &Map) -> (Self, FieldErrors) {
+    /// Reads the labels of a namespace, and what is wrong with them. What no label says is as in `defaults`; but without a label
+    /// for warnings the client is warned by what a label enforces, if that is stricter. A level to enforce that cannot be read
+    /// counts as `restricted`, one for the audit log or warnings as `privileged`; a version that cannot be read as the latest.
+    pub fn of(namespace: &Map, defaults: &Self) -> (Self, FieldErrors) {
         let labels = namespace.metadata().object("labels");
         let mut errors = FieldErrors::new();
-        let mut standard = |mode: &str, unread: Level| {
-            let mut standard = NOTHING;
+        let mut standard = |mode: &str, usual: Standard, unread: Level| {
+            let mut standard = usual;
             if let Some(text) = label(labels, mode) {
                 standard.level = Level::parse(text).unwrap_or_else(|| {
-                    errors.push(invalid(mode, text, "must be one of privileged, baseline, restricted"));
+                    errors.push(invalid(mode, text, NO_LEVEL));
                     unread
                 });
             }
             let mode = format!("{mode}-version");
             if let Some(text) = label(labels, &mode) {
                 standard.version = Version::parse(text).unwrap_or_else(|| {
-                    errors.push(invalid(&mode, text, r#"must be "latest" or "v1.x""#));
+                    errors.push(invalid(&mode, text, NO_VERSION));
                     Version::Latest
                 });
             }
             standard
         };
-        let policy = Self {
-            enforce: standard("enforce", Level::Restricted),
-            audit: standard("audit", Level::Privileged),
-            warn: standard("warn", Level::Privileged),
-        };
-        (policy, errors)
+        let enforce = standard("enforce", defaults.enforce, Level::Restricted);
+        let audit = standard("audit", defaults.audit, Level::Privileged);
+        let mut warn = standard("warn", defaults.warn, Level::Privileged);
+        let is_enforced = label(labels, "enforce").and_then(Level::parse).is_some();
+        if is_enforced && label(labels, "warn").is_none() && enforce.level > warn.level {
+            warn.level = enforce.level;
+            if label(labels, "warn-version").is_none() {
+                warn.version = enforce.version;
+            }
+        }
+        (Self { enforce, audit, warn }, errors)
     }
 
     /// Whether every pod passes without a warning and without an annotation.
     pub fn allows_everything(&self) -> bool {
-        [self.enforce, self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
+        self.enforce.level == Level::Privileged && self.says_nothing()
+    }
+
+    /// Whether no pod causes a warning or an annotation.
+    pub fn says_nothing(&self) -> bool {
+        [self.audit, self.warn].iter().all(|standard| standard.level == Level::Privileged)
+    }
+
+    /// Whether both treat every pod the same.
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        let pairs = [(self.enforce, other.enforce), (self.audit, other.audit), (self.warn, other.warn)];
+        pairs.iter().all(|(a, b)| a == b || (a.level == Level::Privileged && b.level == Level::Privileged))
+    }
+
+    /// The standards that labels of the namespace ask for and that forbid something, such as `enforce=baseline:latest`; with
+    /// commas between them.
+    pub fn asked_for(&self, namespace: &Map) -> String {
+        let labels = namespace.metadata().object("labels");
+        let has =
+            |mode: &str| label(labels, mode).is_some() || label(labels, &format!("{mode}-version")).is_some();
+        let modes = [("enforce", self.enforce), ("audit", self.audit), ("warn", self.warn)];
+        let asked_for =
+            modes.iter().filter(|(mode, standard)| standard.level != Level::Privileged && has(mode));
+        asked_for.map(|(mode, standard)| format!("{mode}={standard}")).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -159,7 +195,7 @@ mod tests {
 
     fn read(labels: serde_json::Value) -> (Policy, Vec<String>) {
         let namespace = json!({"metadata": {"labels": labels}});
-        let (policy, mut errors) = Policy::of(namespace.as_object().unwrap());
+        let (policy, mut errors) = Policy::of(namespace.as_object().unwrap(), &Policy::default());
         (policy, errors.iter_mut().map(|error| error.field.clone()).collect())
     }
 
@@ -181,6 +217,51 @@ mod tests {
         assert_eq!(policy.enforce.to_string(), "baseline:v1.30");
         assert_eq!(policy.warn.to_string(), "restricted:latest");
         assert_eq!(policy.audit.to_string(), "privileged:latest");
+    }
+
+    /// As Kubernetes has it since 1.26.
+    #[test]
+    fn the_client_is_warned_by_what_is_enforced_unless_a_label_says_otherwise() {
+        for (labels, warn) in [
+            (&[("enforce", "baseline")][..], "baseline:latest"),
+            (&[("enforce", "baseline"), ("enforce-version", "v1.22")], "baseline:v1.22"),
+            (
+                &[("enforce", "baseline"), ("enforce-version", "v1.22"), ("warn-version", "latest")],
+                "baseline:latest",
+            ),
+            (&[("enforce", "baseline"), ("warn-version", "v1.23")], "baseline:v1.23"),
+            (&[("enforce", "baseline"), ("warn", "restricted")], "restricted:latest"),
+            (&[("enforce", "baseline"), ("warn", "privileged")], "privileged:latest"),
+            (&[("enforce", "baseline"), ("warn", "foo")], "privileged:latest"),
+            (&[("enforce", "foo")], "privileged:latest"),
+            (&[("audit", "restricted")], "privileged:latest"),
+        ] {
+            let named = labels.iter().map(|(mode, value)| (format!("{PREFIX}{mode}"), json!(value)));
+            let (policy, _) = read(serde_json::Value::Object(named.collect()));
+            assert_eq!(policy.warn.to_string(), warn, "{labels:?}");
+        }
+    }
+
+    #[test]
+    fn what_no_label_says_is_as_it_is_by_default() {
+        let standard = |level, version| Standard { level, version };
+        let defaults = Policy {
+            enforce: standard(Level::Baseline, Version::Minor(30)),
+            audit: standard(Level::Restricted, Version::Latest),
+            warn: standard(Level::Restricted, Version::Minor(29)),
+        };
+        let of = |labels: serde_json::Value| {
+            let namespace = json!({"metadata": {"labels": labels}});
+            let (policy, errors) = Policy::of(namespace.as_object().unwrap(), &defaults);
+            assert!(errors.is_empty());
+            [policy.enforce, policy.audit, policy.warn].map(|standard| standard.to_string())
+        };
+        assert_eq!(of(json!({})), ["baseline:v1.30", "restricted:latest", "restricted:v1.29"]);
+        let labels = json!({
+            "pod-security.kubernetes.io/enforce": "privileged",
+            "pod-security.kubernetes.io/audit-version": "v1.20",
+        });
+        assert_eq!(of(labels), ["privileged:v1.30", "restricted:v1.20", "restricted:v1.29"]);
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "approval",
     }],
-    validate: |attributes, authorization, _| Box::pin(check(attributes, authorization, "approve")),
+    validate: |attributes, means| Box::pin(check(attributes, means.authorization, "approve")),
     ..Plugin::NONE
 };
 

@@ -18,7 +18,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "status",
     }],
-    validate: |attributes, authorization, _| Box::pin(validate(attributes, authorization)),
+    validate: |attributes, means| Box::pin(validate(attributes, means.authorization)),
     ..Plugin::NONE
 };
 

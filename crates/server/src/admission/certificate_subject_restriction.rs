@@ -23,7 +23,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "",
     }],
-    validate: |attributes, _, _| Box::pin(validate(attributes)),
+    validate: |attributes, _| Box::pin(validate(attributes)),
     ..Plugin::NONE
 };
 

@@ -1,12 +1,14 @@
 //! The checks of a write: the enabled plugins, and the rights that a write turns out to need.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kinds::Map;
 use policy::request_info::RequestInfo;
 
 use super::chain::PLUGINS;
-use super::plugin::Plugin;
+use super::configuration::AdmissionConfiguration;
+use super::plugin::{Means, Plugin};
 use super::plugins::AdmissionPlugins;
 use super::policies::{self, Policies};
 use super::webhook::{self, Calls, Webhooks};
@@ -18,37 +20,37 @@ use crate::registry::bootstrap_authorities::Settings;
 use crate::registry::reservation::{QuotaTurns, Reservation};
 use crate::registry::target::Target;
 
+/// What admission keeps for all requests.
+pub(crate) struct Parts {
+    /// The enabled plugins.
+    pub(crate) plugins: AdmissionPlugins,
+    /// Their configurations.
+    pub(crate) configuration: AdmissionConfiguration,
+    pub(crate) webhooks: Webhooks,
+    pub(crate) policies: Policies,
+    /// Shared with the controller of ResourceQuotas.
+    pub(crate) quota_turns: Arc<QuotaTurns>,
+}
+
 /// See the module.
 pub(crate) struct Gate<'a> {
-    plugins: AdmissionPlugins,
+    parts: &'a Parts,
     authorization: &'a Authorization,
     bootstrap: &'a Settings,
     permit: &'a Permit,
     info: &'a RequestInfo,
-    policies: &'a Policies,
-    quota_turns: &'a QuotaTurns,
     calls: Calls<'a>,
 }
 
 impl<'a> Gate<'a> {
     /// The gate of a request that was allowed.
     pub(crate) fn new(
-        plugins: AdmissionPlugins,
+        parts: &'a Parts,
         (authorization, bootstrap): (&'a Authorization, &'a Settings),
-        (webhooks, policies, quota_turns): (&'a Webhooks, &'a Policies, &'a QuotaTurns),
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self {
-            plugins,
-            authorization,
-            bootstrap,
-            permit,
-            info,
-            policies,
-            quota_turns,
-            calls: Calls::new(webhooks, authorization),
-        }
+        Self { parts, authorization, bootstrap, permit, info, calls: Calls::new(&parts.webhooks, authorization) }
     }
 
     /// The warnings of admission for the client, also if it is refused.
@@ -67,7 +69,7 @@ impl<'a> Gate<'a> {
 
     /// Returns the enabled plugins that handle the write, in order.
     fn plugins(&self) -> impl Iterator<Item = &'static Plugin> + use<> {
-        let plugins = self.plugins;
+        let plugins = self.parts.plugins;
         PLUGINS
             .iter()
             .copied()
@@ -124,14 +126,19 @@ impl Admission for Gate<'_> {
 
     fn validate<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Answered<'r> {
         Box::pin(async move {
+            let means = Means {
+                authorization: self.authorization,
+                remarks: self.calls.remarks(),
+                pod_security: &self.parts.configuration.pod_security,
+            };
             for plugin in self.plugins() {
                 if plugin.handles(attributes) {
-                    (plugin.validate)(attributes, self.authorization, self.calls.remarks()).await?;
+                    (plugin.validate)(attributes, &means).await?;
                 }
             }
             policies::check_params(attributes, self.authorization).await?;
             if self.has(&policies::PLUGIN) {
-                self.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
+                self.parts.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
             }
             match self.has(&webhook::VALIDATING) {
                 true => self.calls.validate(attributes).await,
@@ -143,7 +150,7 @@ impl Admission for Gate<'_> {
     fn reserve<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Reserved<'r> {
         Box::pin(async move {
             match self.has(&resource_quota::PLUGIN) {
-                true => resource_quota::reserve(attributes, self.quota_turns).await,
+                true => resource_quota::reserve(attributes, &self.parts.quota_turns).await,
                 false => Ok(Reservation::default()),
             }
         })

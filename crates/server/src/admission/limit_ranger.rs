@@ -32,7 +32,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         },
     ],
     admit: |attributes, _| Box::pin(admit(attributes)),
-    validate: |attributes, _, _| Box::pin(validate(attributes)),
+    validate: |attributes, _| Box::pin(validate(attributes)),
     ..Plugin::NONE
 };
 

@@ -14,6 +14,7 @@ mod certificate_signing;
 mod certificate_subject_restriction;
 mod chain;
 mod claim_status;
+mod configuration;
 mod configured;
 mod default_storage_class;
 mod default_toleration_seconds;
@@ -40,5 +41,6 @@ mod service_account;
 mod versions;
 pub(crate) mod webhook;
 
-pub(crate) use self::gate::Gate;
+pub use self::configuration::{AdmissionConfiguration, ConfigurationError};
+pub(crate) use self::gate::{Gate, Parts};
 pub use self::plugins::{AdmissionPlugins, PluginError};

@@ -11,7 +11,7 @@ use crate::registry::admission::{AdmissionAttributes, Operation};
 pub(super) static PLUGIN: Plugin = Plugin {
     name: "PersistentVolumeClaimResize",
     rules: &[Rule { operations: &[Operation::Update], resource: &PERSISTENT_VOLUME_CLAIMS, subresource: "" }],
-    validate: |attributes, _, _| Box::pin(validate(attributes)),
+    validate: |attributes, _| Box::pin(validate(attributes)),
     ..Plugin::NONE
 };
 

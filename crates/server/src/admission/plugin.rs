@@ -1,9 +1,10 @@
 //! The interface of admission plugins.
 
-use super::remarks::Remarks;
-use crate::authz::Authorization;
 use kinds::resource::Resource;
 
+use super::configuration::PodSecurity;
+use super::remarks::Remarks;
+use crate::authz::Authorization;
 use crate::registry::admission::{AdmissionAttributes, Answered, Operation};
 
 /// Writes that a plugin handles, as in the rules of admission webhooks.
@@ -22,6 +23,15 @@ impl Rule {
     }
 }
 
+/// What validating plugins work with.
+pub(crate) struct Means<'r> {
+    pub(crate) authorization: &'r Authorization,
+    /// What they say beside their answer.
+    pub(crate) remarks: &'r Remarks,
+    /// The configuration of PodSecurity.
+    pub(crate) pod_security: &'r PodSecurity,
+}
+
 /// An admission plugin.
 pub(crate) struct Plugin {
     /// Its name, one of those of `--enable-admission-plugins`.
@@ -33,8 +43,7 @@ pub(crate) struct Plugin {
     /// Mutating admission, before the object is validated. May change the object.
     pub(crate) admit: for<'r> fn(&'r mut AdmissionAttributes<'_>, &'r Authorization) -> Answered<'r>,
     /// Validating admission, after the object was validated.
-    pub(crate) validate:
-        for<'r> fn(&'r AdmissionAttributes<'_>, &'r Authorization, &'r Remarks) -> Answered<'r>,
+    pub(crate) validate: for<'r> fn(&'r AdmissionAttributes<'_>, &'r Means<'r>) -> Answered<'r>,
 }
 
 impl Plugin {
@@ -44,7 +53,7 @@ impl Plugin {
         rules: &[],
         handles: |_| false,
         admit: |_, _| Box::pin(async { Ok(()) }),
-        validate: |_, _, _| Box::pin(async { Ok(()) }),
+        validate: |_, _| Box::pin(async { Ok(()) }),
     };
 
     /// Whether it handles this write. If not, nothing else is called.

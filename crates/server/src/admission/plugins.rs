@@ -35,6 +35,19 @@ const MISSING: &[&str] = &[
 /// The plugins that are part of how objects are created. They cannot be disabled.
 const BUILT_IN: &[&str] = &["StorageObjectInUseProtection", "TaintNodesByCondition"];
 
+/// What becomes of a plugin whose name is known from kube-apiserver, or is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// It works here.
+    Here,
+    /// It does not work here, and guards no boundary.
+    WithoutEffect,
+    /// It does not work here, and nobody must rely on it.
+    Missing,
+    /// There is no such plugin.
+    Nowhere,
+}
+
 /// The enabled admission plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionPlugins {
@@ -79,6 +92,18 @@ impl AdmissionPlugins {
     /// Returns the names of all plugins, in the order in which they are called.
     pub fn names() -> impl Iterator<Item = &'static str> {
         PLUGINS.iter().map(|plugin| plugin.name)
+    }
+
+    /// What becomes of the plugin with this name.
+    pub(super) fn known(name: &str) -> Known {
+        if BUILT_IN.contains(&name) || Self::names().any(|known| known == name) {
+            return Known::Here;
+        }
+        match (WITHOUT_EFFECT.contains(&name), MISSING.contains(&name)) {
+            (true, _) => Known::WithoutEffect,
+            (_, true) => Known::Missing,
+            _ => Known::Nowhere,
+        }
     }
 
     /// Returns the plugins with these enabled and those disabled. Every plugin is enabled by default.

@@ -1,6 +1,6 @@
 //! PodSecurity: refuses pods that violate the Pod Security Standard which the labels of their namespace enforce, and
 //! warns of violations and notes them in the audit log where the labels ask for that. Mirror pods are treated like all
-//! others (MP-24).
+//! others (MP-24). The configuration of the plugin says what holds without labels, and whom nothing is asked about.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use portcullis_apimachinery::quote::quoted;
 use portcullis_store::{Entry, List, Store as _};
 use tokio::task::spawn_blocking;
 
-use super::plugin::Plugin;
+use super::configuration::PodSecurity;
+use super::plugin::{Means, Plugin};
 use super::remarks::Remarks;
 use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
@@ -28,13 +29,14 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
 const AUDITED: &str = "pod-security.kubernetes.io/audit-violations";
+const EXEMPT: &str = "pod-security.kubernetes.io/exempt";
 const ERROR: &str = "pod-security.kubernetes.io/error";
 
 /// See the module.
 pub(super) static PLUGIN: Plugin = Plugin {
     name: "PodSecurity",
     handles,
-    validate: |attributes, _, remarks| Box::pin(validate(attributes, remarks)),
+    validate: |attributes, means| Box::pin(validate(attributes, means)),
     ..Plugin::NONE
 };
 
@@ -49,42 +51,61 @@ fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
         }
 }
 
-async fn validate(attributes: &AdmissionAttributes<'_>, remarks: &Remarks) -> Result<(), Status> {
+async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Result<(), Status> {
     let Some(object) = attributes.object.as_deref() else { return Ok(()) };
+    let (configuration, remarks) = (means.pod_security, means.remarks);
     if attributes.resource.is_namespace {
-        return validate_namespace(attributes, object, remarks).await;
+        return validate_namespace(attributes, object, means).await;
+    }
+    if configuration.exempts_namespace(attributes.namespace) {
+        return exempt("namespace", remarks);
+    }
+    if configuration.exempts_user(&attributes.user.name) {
+        return exempt("user", remarks);
     }
     // NamespaceLifecycle refuses what is in no namespace, unless it is switched off. Then nothing is known to be allowed.
     let namespace = attributes.stored(&NAMESPACES, "", attributes.namespace).await?;
     let Some(namespace) = namespace else {
         return Err(Status::no_object("", "namespaces", attributes.namespace));
     };
-    let (policy, errors) = Policy::of(&namespace);
+    let (policy, errors) = Policy::of(&namespace, &configuration.defaults);
+    let is_pod = *attributes.resource == PODS;
+    let is_free = if is_pod { policy.allows_everything() } else { policy.says_nothing() };
+    if errors.is_empty() && is_free {
+        return Ok(());
+    }
+    let pod = match is_pod {
+        true if attributes.old.is_some_and(|old| !is_significant(object, old)) => return Ok(()),
+        true => Pod::of(object),
+        false => match template(attributes.resource, object) {
+            Some(pod) => pod,
+            None => return Ok(()),
+        },
+    };
+    if configuration.runtime_classes.contains(pod.runtime_class()) {
+        return exempt("runtimeClass", remarks);
+    }
     if let Some(error) = errors.told().0.first() {
         remarks.annotate(ERROR, format!("Failed to parse policy: {}", error.message()));
     }
-    if policy.allows_everything() {
-        return Ok(());
-    }
-    if *attributes.resource != PODS {
-        if let Some(pod) = template(attributes.resource, object) {
-            remark(policy, pod, remarks);
+    if is_pod {
+        remarks.annotate(ENFORCED, policy.enforce.to_string());
+        let found = violations(policy.enforce, pod);
+        if !found.is_empty() {
+            audit(policy, pod, remarks);
+            let why =
+                format!("violates PodSecurity {}: {}", quoted(&policy.enforce.to_string()), told(&found));
+            return Err(attributes.forbidden(&why, Vec::new()));
         }
-        return Ok(());
     }
-    if attributes.old.is_some_and(|old| !is_significant(object, old)) {
-        return Ok(());
-    }
-    let pod = Pod::of(object);
-    remarks.annotate(ENFORCED, policy.enforce.to_string());
-    let found = violations(policy.enforce, pod);
-    if found.is_empty() {
-        remark(policy, pod, remarks);
-        return Ok(());
-    }
-    audit(policy, pod, remarks);
-    let why = format!("violates PodSecurity {}: {}", quoted(&policy.enforce.to_string()), told(&found));
-    Err(attributes.forbidden(&why, Vec::new()))
+    remark(policy, pod, remarks);
+    Ok(())
+}
+
+/// Lets a write pass that nothing is asked about, and notes why.
+fn exempt(why: &str, remarks: &Remarks) -> Result<(), Status> {
+    remarks.annotate(EXEMPT, why.to_owned());
+    Ok(())
 }
 
 /// Warns of what a pod violates, and notes it for the audit log.
@@ -112,25 +133,37 @@ fn told(found: &[Violation]) -> String {
 }
 
 /// The labels must be readable, unless they were wrong before. The client is warned of pods that are there already and
-/// violate a stricter standard; they stay.
+/// violate a stricter standard; they stay. If the namespace is exempt, it is warned that labels do nothing.
 async fn validate_namespace(
     attributes: &AdmissionAttributes<'_>,
     namespace: &Map,
-    remarks: &Remarks,
+    means: &Means<'_>,
 ) -> Result<(), Status> {
-    let (policy, errors) = Policy::of(namespace);
-    let (old_policy, old_errors) = attributes.old.map(Policy::of).unwrap_or_default();
+    let (configuration, remarks) = (means.pod_security, means.remarks);
+    let defaults = &configuration.defaults;
+    let (policy, errors) = Policy::of(namespace, defaults);
+    let (old_policy, old_errors) = attributes.old.map(|old| Policy::of(old, defaults)).unwrap_or_default();
     if !errors.told().0.is_empty() && errors.told().0 != old_errors.told().0 {
         let resource = attributes.resource;
         return Err(Status::invalid_object(resource.group, resource.kind, attributes.name, errors));
     }
     let (new, old) = (policy.enforce, old_policy.enforce);
     let is_relaxed = new.version == old.version && new.level <= old.level;
-    if attributes.operation == Operation::Create || new.level == Level::Privileged || is_relaxed {
+    let is_new = attributes.operation == Operation::Create;
+    if !is_new && (new.level == Level::Privileged || is_relaxed) {
         return Ok(());
     }
     let name = meta::text(namespace, "name");
-    remarks.warn(warnings_about_pods(attributes, name, new).await?);
+    if configuration.exempts_namespace(name) {
+        if !policy.allows_everything() && !policy.is_equivalent(defaults) {
+            let (name, ignored) = (quoted(name), policy.asked_for(namespace));
+            remarks.warn([format!(
+                "namespace {name} is exempt from Pod Security, and the policy ({ignored}) will be ignored"
+            )]);
+        }
+    } else if !is_new {
+        remarks.warn(warnings_about_pods(attributes, name, new, configuration).await?);
+    }
     Ok(())
 }
 
@@ -143,7 +176,11 @@ struct Checked {
 }
 
 /// Checks pods until the time is over.
-fn check(pods: &[Arc<Entry>], standard: Standard) -> Result<Checked, Status> {
+fn check(
+    pods: &[Arc<Entry>],
+    standard: Standard,
+    is_exempt: impl Fn(Pod<'_>) -> bool,
+) -> Result<Checked, Status> {
     let started = Instant::now();
     let mut checked = Checked { found: BTreeMap::new(), count: 0 };
     for entry in pods {
@@ -151,8 +188,11 @@ fn check(pods: &[Arc<Entry>], standard: Standard) -> Result<Checked, Status> {
             break;
         }
         let pod = storage::decode(&entry.value)?;
-        let reasons: Vec<&str> =
-            violations(standard, Pod::of(&pod)).iter().map(|violation| violation.reason).collect();
+        let found = match Pod::of(&pod) {
+            exempt if is_exempt(exempt) => Vec::new(),
+            pod => violations(standard, pod),
+        };
+        let reasons: Vec<&str> = found.iter().map(|violation| violation.reason).collect();
         if !reasons.is_empty() {
             let first = || (meta::text(&pod, "name").to_owned(), 0);
             let (_, count) = checked.found.entry(reasons.join(", ")).or_insert_with(first);
@@ -168,11 +208,14 @@ async fn warnings_about_pods(
     attributes: &AdmissionAttributes<'_>,
     namespace: &str,
     standard: Standard,
+    configuration: &PodSecurity,
 ) -> Result<Vec<String>, Status> {
     let list = List { prefix: storage::prefix(&PODS, namespace).into(), limit: MAX_PODS, ..List::default() };
     let listing = attributes.backend.list(&list).await.map_err(|error| storage::failed(&error))?;
     let all = listing.entries.len().saturating_add(listing.remaining);
-    let checking = spawn_blocking(move || check(&listing.entries, standard));
+    let exempt = Arc::clone(&configuration.runtime_classes);
+    let is_exempt = move |pod: Pod<'_>| exempt.contains(pod.runtime_class());
+    let checking = spawn_blocking(move || check(&listing.entries, standard, is_exempt));
     let Checked { found, count } = checking.await.map_err(Status::internal)??;
     let mut warnings = Vec::new();
     if count < all {

@@ -28,7 +28,7 @@ const MOST_QUOTAS: usize = 50;
 pub(super) static PLUGIN: Plugin = Plugin {
     name: "ResourceQuota",
     rules: &[Rule { operations: &[Operation::Create], resource: &RESOURCE_QUOTAS, subresource: "" }],
-    validate: |attributes, _, _| Box::pin(limit_quotas(attributes)),
+    validate: |attributes, _| Box::pin(limit_quotas(attributes)),
     ..Plugin::NONE
 };
 

@@ -26,7 +26,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         Rule { operations: &[Operation::Update], resource: &PODS, subresource: "ephemeralcontainers" },
     ],
     admit: |attributes, _| Box::pin(admit(attributes)),
-    validate: |attributes, _, _| Box::pin(validate(attributes)),
+    validate: |attributes, _| Box::pin(validate(attributes)),
     ..Plugin::NONE
 };
 

@@ -20,7 +20,7 @@ use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
 use crate::admission::policies::Policies;
 use crate::admission::webhook::Webhooks;
-use crate::admission::{AdmissionPlugins, Gate};
+use crate::admission::{AdmissionConfiguration, AdmissionPlugins, Gate, Parts};
 use crate::audit::Audit;
 use crate::authn::Authentication;
 use crate::authn::impersonation::Remembered;
@@ -35,7 +35,7 @@ use crate::registry::runtime_config::RuntimeConfig;
 
 /// Everything that is needed to answer requests. Shared by all connections.
 pub struct App {
-    pub(super) admission: AdmissionPlugins,
+    admission: Parts,
     /// Held while an object gets what all objects of its kind share, until it is stored.
     pub(super) allocating: Mutex<()>,
     pub(super) authentication: Arc<Authentication>,
@@ -63,15 +63,14 @@ pub struct App {
     pub(super) stopping: watch::Sender<bool>,
     /// The open watches of each account.
     pub(super) watches: Arc<Budget>,
-    webhooks: Webhooks,
-    policies: Policies,
-    quota_turns: Arc<QuotaTurns>,
 }
 
 /// The parts of an [`App`].
 pub struct AppConfig {
     /// The enabled admission plugins.
     pub admission: AdmissionPlugins,
+    /// The configurations of admission plugins.
+    pub admission_configuration: AdmissionConfiguration,
     /// The audit log, if any.
     pub audit: Option<Audit>,
     /// Authenticates requests.
@@ -114,11 +113,17 @@ impl App {
         let mut checks = vec![Check::ping()];
         checks.extend(config.checks);
         checks.push(Check::shutdown(Arc::clone(&is_shutting_down)));
-        let webhooks = Webhooks::new(config.metrics.admission_webhooks.clone());
+        let admission = Parts {
+            plugins: config.admission,
+            configuration: config.admission_configuration,
+            webhooks: Webhooks::new(config.metrics.admission_webhooks.clone()),
+            policies: Policies::default(),
+            quota_turns: config.quota_turns,
+        };
         let documents = Documents::new(&config.kinds, config.runtime);
         let limits = (config.limits.read_only_in_flight, config.limits.mutating_in_flight);
         Self {
-            admission: config.admission,
+            admission,
             allocating: Mutex::default(),
             authentication: config.authentication,
             authorization: config.authorization,
@@ -142,9 +147,6 @@ impl App {
             service_ranges: config.service_ranges,
             stopping: watch::Sender::new(false),
             watches: Budget::new(config.limits.watches),
-            webhooks,
-            policies: Policies::default(),
-            quota_turns: config.quota_turns,
         }
     }
 
@@ -156,8 +158,7 @@ impl App {
     /// Returns the checks of the writes of a request that was allowed.
     pub(crate) fn gate<'a>(&'a self, permit: &'a Permit, info: &'a RequestInfo) -> Gate<'a> {
         let settings = (&*self.authorization, self.authentication.bootstrap());
-        let configured = (&self.webhooks, &self.policies, &*self.quota_turns);
-        Gate::new(self.admission, settings, configured, permit, info)
+        Gate::new(&self.admission, settings, permit, info)
     }
 
     /// The authentication of requests.

@@ -9,7 +9,7 @@ use kinds::resources::core::services::ServiceRanges;
 use policy::chain::Mode;
 use policy::engine::EngineConfig;
 
-use crate::admission::AdmissionPlugins;
+use crate::admission::{AdmissionConfiguration, AdmissionPlugins};
 use crate::api::check::Check;
 use crate::api::filter_lists::FilterLists;
 use crate::api::server_metrics::Metrics;
@@ -87,6 +87,8 @@ pub struct Config {
     pub authorization: AuthorizationConfig,
     /// The admission plugins.
     pub admission: AdmissionPlugins,
+    /// The configurations of admission plugins (`--admission-control-config-file`).
+    pub admission_configuration: AdmissionConfiguration,
     /// The audit log, if any.
     pub audit: Option<Audit>,
     /// The enabled controllers (`--controllers`).
@@ -139,6 +141,7 @@ impl Default for Config {
             node_secret_alarm: None,
             authorization: AuthorizationConfig::default(),
             admission: AdmissionPlugins::default(),
+            admission_configuration: AdmissionConfiguration::default(),
             audit: None,
             controllers: Selection::default(),
             controller_settings: ControllerSettings::default(),

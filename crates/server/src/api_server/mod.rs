@@ -349,6 +349,7 @@ impl ApiServer {
             let addresses = config.service_ranges.addresses.clone();
             let app = Arc::new(App::new(AppConfig {
                 admission: config.admission,
+                admission_configuration: config.admission_configuration,
                 audit: config.audit,
                 authentication,
                 authorization,

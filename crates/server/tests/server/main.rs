@@ -42,6 +42,7 @@ mod metrics;
 mod node_cves;
 mod nodes;
 mod objects;
+mod pod_security;
 mod policies;
 mod protobuf;
 mod quotas;

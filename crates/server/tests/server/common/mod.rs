@@ -16,6 +16,7 @@ use portcullis_pki::{CertificateAuthority, KeyPair, pem};
 use portcullis_policy::chain;
 use portcullis_policy::engine::EngineConfig;
 use portcullis_policy::{Attributes, Decision, Reason};
+use portcullis_server::admission::AdmissionConfiguration;
 use portcullis_server::api::check::Check;
 use portcullis_server::api::filter_lists::FilterLists;
 use portcullis_server::api_server::{EtcdConfig, Storage};
@@ -130,6 +131,8 @@ pub(crate) struct Setup {
     pub(crate) signing_key: Option<Vec<u8>>,
     /// Static tokens.
     pub(crate) tokens: Option<&'static str>,
+    /// The `plugins` of an AdmissionConfiguration.
+    pub(crate) admission: Option<Value>,
     /// Write an audit log by this policy.
     pub(crate) audit: Option<&'static str>,
     /// Whether requests wait for it, and when files are put aside.
@@ -164,6 +167,7 @@ impl Default for Setup {
             keys_of: None,
             signing_key: None,
             tokens: None,
+            admission: None,
             audit: None,
             audit_sink: SinkOptions {
                 name: "audit log",
@@ -301,6 +305,18 @@ pub(crate) fn start_with(setup: Setup) -> Started {
         },
         engine: EngineConfig { default_policy: decides_by_objects, ..engine_config() },
         authorization,
+        admission_configuration: setup
+            .admission
+            .map(|plugins| {
+                let document = json!({
+                    "apiVersion": "apiserver.config.k8s.io/v1",
+                    "kind": "AdmissionConfiguration",
+                    "plugins": plugins,
+                });
+                let no_files = |path: &str| Err(format!("{path} is not there"));
+                AdmissionConfiguration::read(document.to_string().as_bytes(), no_files).unwrap()
+            })
+            .unwrap_or_default(),
         audit,
         controllers,
         controller_settings: setup.controllers,
