@@ -3,6 +3,7 @@
 //! Pure functions over objects. Nothing here looks up an object, refuses a request or writes a status.
 
 mod amounts;
+mod limited;
 mod pods;
 mod scopes;
 mod status;
@@ -19,6 +20,7 @@ use crate::resources::pods::PODS;
 use crate::resources::quantities::quantity;
 
 pub use amounts::Usage;
+pub use limited::LimitedResource;
 pub(crate) use pods::REQUIRED;
 pub use status::is_settled;
 use status::with_used;

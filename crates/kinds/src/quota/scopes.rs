@@ -10,11 +10,33 @@ use crate::resources::pods::PODS;
 /// Whether an object is in all scopes of a quota. Only pods and claims can be in any.
 pub(super) fn cover(quota: &Map, resource: &Resource, object: &Map) -> bool {
     let spec = quota.object("spec");
-    let of_selector = spec.object("scopeSelector").objects("matchExpressions");
     spec.texts("scopes").all(|scope| is_in(resource, object, scope, None))
-        && of_selector
-            .into_iter()
-            .all(|expression| is_in(resource, object, expression.text("scopeName"), Some(expression)))
+        && expressions(quota).all(|expression| is_selected(resource, object, expression))
+}
+
+/// The scopes of a quota that an object is in, whether or not it is in all of them.
+pub(super) fn matched<'q>(
+    quota: &'q Map,
+    resource: &Resource,
+    object: &Map,
+) -> impl Iterator<Item = &'q str> {
+    let scopes = quota.object("spec").texts("scopes").filter(|scope| is_in(resource, object, scope, None));
+    let selected = expressions(quota).filter(|expression| is_selected(resource, object, expression));
+    scopes.chain(selected.map(|expression| expression.text("scopeName")))
+}
+
+/// Whether an object is in the scope of an expression.
+pub(super) fn is_selected(resource: &Resource, object: &Map, expression: &Map) -> bool {
+    is_in(resource, object, expression.text("scopeName"), Some(expression))
+}
+
+/// Whether objects of a kind can be in a scope.
+pub(super) fn exist_for(resource: &Resource) -> bool {
+    *resource == PODS || *resource == PERSISTENT_VOLUME_CLAIMS
+}
+
+fn expressions(quota: &Map) -> impl Iterator<Item = &Map> {
+    quota.object("spec").object("scopeSelector").objects("matchExpressions")
 }
 
 fn is_in(resource: &Resource, object: &Map, scope: &str, expression: Option<&Map>) -> bool {

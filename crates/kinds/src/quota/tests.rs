@@ -394,3 +394,124 @@ proptest! {
         }
     }
 }
+
+fn covered(
+    resource: &'static Resource,
+    object: &Map,
+    old: Option<&Map>,
+    limited: &[LimitedResource],
+    quotas: &[Map],
+) -> Result<(), String> {
+    Demand::of(resource, object, old, NOW).map_or(Ok(()), |demand| demand.is_covered(limited, quotas.iter()))
+}
+
+fn limited(resource: &str, contains: &[&str], scopes: Value) -> LimitedResource {
+    LimitedResource {
+        group: String::new(),
+        resource: resource.to_owned(),
+        contains: contains.iter().map(ToString::to_string).collect(),
+        scopes: scopes.as_array().unwrap().iter().cloned().map(map).collect(),
+    }
+}
+
+fn of_class(class: &str) -> Map {
+    let mut pod = pod(json!({"cpu": "1"}), json!({}));
+    pod.object_mut("spec").unwrap().insert("priorityClassName".to_owned(), json!(class));
+    pod
+}
+
+/// "Limit Priority Class consumption by default" of the Kubernetes documentation. The message is that of kube-apiserver.
+#[test]
+fn pods_of_a_limited_priority_class_need_a_quota_for_priority_classes() {
+    let class =
+        json!([{"scopeName": "PriorityClass", "operator": "In", "values": ["cluster-services", "more"]}]);
+    let limits = [limited("pods", &[], class)];
+    let (high, other) = (of_class("cluster-services"), of_class("other"));
+    let why = "insufficient quota to match these scopes: [{PriorityClass In [cluster-services more]}]";
+    let check = |pod: &Map, quotas: &[Map]| covered(&PODS, pod, None, &limits, quotas);
+    assert_eq!(check(&high, &[]).unwrap_err(), why);
+    assert_eq!(check(&other, &[]), Ok(()));
+    let selected = |operator: &str, values: Value| {
+        let expression = json!({"scopeName": "PriorityClass", "operator": operator, "values": values});
+        let selector = json!({"matchExpressions": [expression]});
+        quota("of-class", json!({"hard": {"pods": "9"}, "scopeSelector": selector}))
+    };
+    assert_eq!(check(&high, &[selected("In", json!(["cluster-services"]))]), Ok(()));
+    assert_eq!(
+        check(&high, &[quota("of-class", json!({"hard": {"pods": "9"}, "scopes": ["PriorityClass"]}))]),
+        Ok(())
+    );
+    // A quota for others, for another scope, or for everything does not do.
+    for no in [
+        selected("In", json!(["other"])),
+        quota("all", json!({"hard": {"pods": "9"}})),
+        quota("some", json!({"hard": {"pods": "9"}, "scopes": ["NotBestEffort"]})),
+    ] {
+        assert_eq!(check(&high, &[no]).unwrap_err(), why);
+    }
+    // As in kube-apiserver the scopes count, whatever kind they were written for; but not for kinds without scopes.
+    let claims =
+        [limited("persistentvolumeclaims", &[], json!([{"scopeName": "BestEffort", "operator": "Exists"}]))];
+    let told = "insufficient quota to match these scopes: [{BestEffort Exists []}]";
+    assert_eq!(covered(&PODS, &pod(json!({}), json!({})), None, &claims, &[]).unwrap_err(), told);
+    assert!(
+        claims[0].is_about(&PODS)
+            && claims[0].is_about(&PERSISTENT_VOLUME_CLAIMS)
+            && !claims[0].is_about(&SERVICES)
+    );
+    assert_eq!(covered(&SERVICES, &map(json!({})), None, &claims, &[]), Ok(()));
+}
+
+/// "Limiting storage of any class by default" of the Kubernetes documentation of the configuration.
+#[test]
+fn what_is_used_under_limited_names_needs_a_quota_with_that_name() {
+    let limits =
+        [limited("persistentvolumeclaims", &[".storageclass.storage.k8s.io/requests.storage"], json!([]))];
+    let claim = |class: &str| {
+        map(json!({"spec": {"storageClassName": class, "resources": {"requests": {"storage": "1Gi"}}}}))
+    };
+    let check =
+        |claim: &Map, quotas: &[Map]| covered(&PERSISTENT_VOLUME_CLAIMS, claim, None, &limits, quotas);
+    let gold = "gold.storageclass.storage.k8s.io/requests.storage";
+    assert_eq!(check(&claim("gold"), &[]).unwrap_err(), format!("insufficient quota to consume: {gold}"));
+    assert_eq!(check(&claim(""), &[]), Ok(()));
+    assert_eq!(check(&claim("gold"), &[quota("q", json!({"hard": {gold: "5Gi"}}))]), Ok(()));
+    for other in [
+        json!({"requests.storage": "5Gi"}),
+        json!({"silver.storageclass.storage.k8s.io/requests.storage": "1"}),
+    ] {
+        assert!(check(&claim("gold"), &[quota("q", json!({"hard": other}))]).is_err());
+    }
+
+    let limits = [limited("pods", &["cpu", "memory"], json!([]))];
+    let wanted = pod(json!({"cpu": "1", "memory": "0"}), json!({"cpu": "2"}));
+    let why = covered(&PODS, &wanted, None, &limits, &[]).unwrap_err();
+    assert_eq!(why, "insufficient quota to consume: cpu,limits.cpu,requests.cpu");
+    let some = [quota("a", json!({"hard": {"cpu": "9"}})), quota("b", json!({"hard": {"limits.cpu": "9"}}))];
+    let why = covered(&PODS, &wanted, None, &limits, &some).unwrap_err();
+    assert_eq!(why, "insufficient quota to consume: requests.cpu");
+    // A quota counts only if the pod is in its scopes.
+    let scoped = quota("c", json!({"hard": {"requests.cpu": "9"}, "scopes": ["Terminating"]}));
+    assert!(covered(&PODS, &wanted, None, &limits, &[some[0].clone(), some[1].clone(), scoped]).is_err());
+    let rest = quota("c", json!({"hard": {"requests.cpu": "9"}}));
+    assert_eq!(covered(&PODS, &wanted, None, &limits, &[some[0].clone(), some[1].clone(), rest]), Ok(()));
+    // Another kind, and another group of the same name, are not limited.
+    assert_eq!(covered(&SERVICES, &map(json!({})), None, &limits, &[]), Ok(()));
+    let of_group = [LimitedResource { group: "example.com".to_owned(), ..limits[0].clone() }];
+    assert_eq!(covered(&PODS, &wanted, None, &of_group, &[]), Ok(()));
+}
+
+#[test]
+fn a_write_that_uses_no_more_than_before_needs_no_quota() {
+    let limits = [limited("services", &["services"], json!([]))];
+    let service = |kind: &str| map(json!({"spec": {"type": kind, "ports": [{"port": 80}]}}));
+    let (inside, outside) = (service("ClusterIP"), service("LoadBalancer"));
+    assert!(covered(&SERVICES, &inside, None, &limits, &[]).is_err());
+    assert_eq!(covered(&SERVICES, &inside, Some(&inside), &limits, &[]), Ok(()));
+    assert_eq!(covered(&SERVICES, &inside, Some(&outside), &limits, &[]), Ok(()));
+    let why = covered(&SERVICES, &outside, Some(&inside), &limits, &[]).unwrap_err();
+    assert!(
+        why.starts_with("insufficient quota to consume: count/services,services,services.loadbalancers"),
+        "{why}"
+    );
+}

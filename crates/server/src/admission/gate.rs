@@ -150,7 +150,10 @@ impl Admission for Gate<'_> {
     fn reserve<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Reserved<'r> {
         Box::pin(async move {
             match self.has(&resource_quota::PLUGIN) {
-                true => resource_quota::reserve(attributes, &self.parts.quota_turns).await,
+                true => {
+                    let limited = &self.parts.configuration.limited;
+                    resource_quota::reserve(attributes, &self.parts.quota_turns, limited).await
+                }
                 false => Ok(Reservation::default()),
             }
         })

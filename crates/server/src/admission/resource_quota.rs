@@ -1,12 +1,17 @@
-//! ResourceQuota: refuses what does not fit into the quotas of its namespace. Mirror pods are counted like all others (MP-24).
+//! ResourceQuota: refuses what does not fit into the quotas of its namespace, and what the configuration of the plugin allows only
+//! where a quota limits it. Mirror pods are counted like all others (MP-24).
 //!
 //! DIVERGES: what is used is stored in one step with the object. kube-apiserver counts first, so that a write that fails
 //! afterwards is counted until its controller counts again.
 //! DIVERGES: a quota is in force as soon as it is stored. In Kubernetes it limits nothing until a controller has written
 //! its status.
+//! DIVERGES: an object in a scope that needs a quota is refused with 403. kube-apiserver answers 500, which tells clients to try
+//! again.
+
+use std::sync::Arc;
 
 use kinds::Map;
-use kinds::quota::Demand;
+use kinds::quota::{Demand, LimitedResource};
 use kinds::resource::Resource;
 use kinds::resources::core::quotas::RESOURCE_QUOTAS;
 use portcullis_store::Write;
@@ -49,6 +54,7 @@ async fn limit_quotas(attributes: &AdmissionAttributes<'_>) -> Result<(), Status
 pub(super) async fn reserve(
     attributes: &AdmissionAttributes<'_>,
     turns: &QuotaTurns,
+    limited: &Arc<[LimitedResource]>,
 ) -> Result<Reservation, Status> {
     let (backend, namespace) = (attributes.backend, attributes.namespace);
     let is_about_objects = matches!(attributes.subresource, "" | "resize");
@@ -58,7 +64,8 @@ pub(super) async fn reserve(
     };
     // Most writes are not counted, and most namespaces have no quotas.
     let is_counted = Demand::may_be(attributes.resource, attributes.old.is_some());
-    if !is_counted || quotas::stored(backend, namespace).await?.is_empty() {
+    let is_limited = || limited.iter().any(|limited| limited.is_about(attributes.resource));
+    if !is_counted || (quotas::stored(backend, namespace).await?.is_empty() && !is_limited()) {
         return Ok(Reservation::default());
     }
     let turn = turns.wait(namespace).await;
@@ -67,10 +74,12 @@ pub(super) async fn reserve(
     let stored = quotas::read(entries).await?;
     let settled = settle(attributes, &stored).await?;
     let writes = match is_large {
-        false => take(attributes.resource, object, attributes.old, &stored, settled)?,
+        false => take(attributes.resource, object, attributes.old, (&stored, settled), limited)?,
         true => {
             let (resource, object, old) = (attributes.resource, object.clone(), attributes.old.cloned());
-            let taken = spawn_blocking(move || take(resource, &object, old.as_ref(), &stored, settled));
+            let limited = Arc::clone(limited);
+            let taken =
+                spawn_blocking(move || take(resource, &object, old.as_ref(), (&stored, settled), &limited));
             taken.await.map_err(Status::internal)??
         }
     };
@@ -88,10 +97,13 @@ fn take(
     resource: &'static Resource,
     object: &Map,
     old: Option<&Map>,
-    stored: &[Stored],
-    settled: Vec<Map>,
+    (stored, settled): (&[Stored], Vec<Map>),
+    limited: &[LimitedResource],
 ) -> Result<Result<Vec<Write>, String>, Status> {
     let Some(demand) = Demand::of(resource, object, old, now()) else { return Ok(Ok(Vec::new())) };
+    if let Err(why) = demand.is_covered(limited, settled.iter()) {
+        return Ok(Err(why));
+    }
     let mut writes = Vec::new();
     for (stored, quota) in stored.iter().zip(settled) {
         match demand.take_from(&quota) {

@@ -246,3 +246,49 @@ fn quotas_are_bounded() {
     assert_eq!(used(&server, "q49")["configmaps"], "10");
     refused(&server, CONFIG_MAPS, &json!({"metadata": {"name": "more"}}));
 }
+
+/// The words are those of kube-apiserver.
+#[test]
+fn limited_resources_cannot_be_used_without_a_quota() {
+    let configuration = json!({
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [
+            {"resource": "pods", "matchContains": ["requests.cpu"], "matchScopes": [
+                {"scopeName": "PriorityClass", "operator": "In", "values": ["system-cluster-critical"]},
+            ]},
+            {"resource": "configmaps", "matchContains": ["count/configmaps"]},
+        ],
+    });
+    let admission = Some(json!([{"name": "ResourceQuota", "configuration": configuration}]));
+    let server = start_with(Setup { is_cluster: true, admission, ..Setup::default() });
+    await_account(&server);
+    let map = |name: &str| json!({"metadata": {"name": name}});
+    let why = refused(&server, CONFIG_MAPS, &map("a"));
+    assert_eq!(why, "configmaps \"a\" is forbidden: insufficient quota to consume: count/configmaps");
+    let why = refused(&server, PODS, &pod("p", "1"));
+    assert_eq!(why, "pods \"p\" is forbidden: insufficient quota to consume: requests.cpu");
+    // What uses nothing of it needs no quota.
+    let frugal =
+        json!({"metadata": {"name": "frugal"}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    done(&server, "POST", PODS, &frugal, 201);
+
+    done(&server, "POST", QUOTAS, &quota("q", &json!({"requests.cpu": "3", "count/configmaps": "9"})), 201);
+    done(&server, "POST", PODS, &pod("p", "1"), 201);
+    done(&server, "POST", CONFIG_MAPS, &map("a"), 201);
+    let mut critical = pod("critical", "1");
+    critical["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    let why = refused(&server, PODS, &critical);
+    let scopes = "insufficient quota to match these scopes: [{PriorityClass In [system-cluster-critical]}]";
+    assert_eq!(why, format!("pods \"critical\" is forbidden: {scopes}"));
+    let mut of_class = quota("of-class", &json!({"pods": "1"}));
+    of_class["spec"]["scopes"] = json!(["PriorityClass"]);
+    done(&server, "POST", QUOTAS, &of_class, 201);
+    done(&server, "POST", PODS, &critical, 201);
+    critical["metadata"]["name"] = json!("second");
+    assert!(refused(&server, PODS, &critical).contains("exceeded quota: of-class"));
+    // Without the quotas what is there stays, and can be changed.
+    done(&server, "DELETE", &format!("{QUOTAS}/q"), &Value::Null, 200);
+    done(&server, "PATCH", &format!("{CONFIG_MAPS}/a"), &json!({"data": {"k": "v"}}), 200);
+    assert!(refused(&server, CONFIG_MAPS, &map("b")).contains("insufficient quota"));
+}

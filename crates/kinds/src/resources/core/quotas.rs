@@ -105,8 +105,9 @@ fn amounts(field: &str, amounts: &Map) -> Errors {
 const MOST_LIMITS: usize = 500;
 /// The most expressions of a scope selector, and the most values of one. DIVERGES: Kubernetes has no limit. Each is compared with
 /// each new object.
-const MOST_EXPRESSIONS: usize = 100;
-const MOST_VALUES: usize = 500;
+pub const MOST_EXPRESSIONS: usize = 100;
+/// See [`MOST_EXPRESSIONS`].
+pub const MOST_VALUES: usize = 500;
 
 /// The limits of a quota, or what is used of them.
 fn counted(field: &str, counted: &Map) -> Errors {
@@ -166,41 +167,48 @@ fn validate_quota(quota: &Map) -> Errors {
     let selector = spec.object("scopeSelector");
     for (i, expression) in selector.objects("matchExpressions").enumerate() {
         let field = format!("spec.scopeSelector.matchExpressions[{i}]");
-        let scope = expression.text("scopeName");
-        errors.push_if(!values::QUOTA_SCOPES.contains(&scope), || {
-            FieldError::invalid(format!("{field}.scopeName"), quoted(scope), "unsupported scope")
-        });
-        let takes_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
-        errors.push_if(!takes_values && expression.text("operator") != "Exists", || {
-            let detail = format!("must be 'Exists' when scope is {scope}");
-            FieldError::invalid(format!("{field}.operator"), quoted(expression.text("operator")), detail)
-        });
-        errors.push_if(unsupported.contains(&scope), || {
-            FieldError::invalid(
-                format!("{field}.scopeName"),
-                quoted(scope),
-                "unsupported scope applied to resource",
-            )
-        });
-        let has_values = !expression.list("values").is_empty();
-        let values = format!("{field}.values");
-        match expression.text("operator") {
-            "In" | "NotIn" => errors.push_if(!has_values, || {
-                let detail =
-                    "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
-                FieldError::required(values, detail)
-            }),
-            "Exists" | "DoesNotExist" => errors.push_if(has_values, || {
-                let detail =
-                    "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector";
-                FieldError::invalid(values, "", detail)
-            }),
-            operator => errors.push(FieldError::invalid(
-                format!("{field}.operator"),
-                quoted(operator),
-                "not a valid selector operator",
-            )),
-        }
+        let is_unsupported = unsupported.contains(&expression.text("scopeName"));
+        errors.extend(scope_errors(&field, expression, is_unsupported));
+    }
+    errors
+}
+
+/// Validates an expression of a scope selector, also of one that is not in a quota. `is_unsupported` says that the quota limits what
+/// objects in that scope do not use.
+pub fn scope_errors(field: &str, expression: &Map, is_unsupported: bool) -> Errors {
+    let mut errors = Errors::new();
+    let scope = expression.text("scopeName");
+    errors.push_if(!values::QUOTA_SCOPES.contains(&scope), || {
+        FieldError::invalid(format!("{field}.scopeName"), quoted(scope), "unsupported scope")
+    });
+    let takes_values = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
+    errors.push_if(!takes_values && expression.text("operator") != "Exists", || {
+        let detail = format!("must be 'Exists' when scope is {scope}");
+        FieldError::invalid(format!("{field}.operator"), quoted(expression.text("operator")), detail)
+    });
+    errors.push_if(is_unsupported, || {
+        FieldError::invalid(
+            format!("{field}.scopeName"),
+            quoted(scope),
+            "unsupported scope applied to resource",
+        )
+    });
+    let has_values = !expression.list("values").is_empty();
+    let values = format!("{field}.values");
+    match expression.text("operator") {
+        "In" | "NotIn" => errors.push_if(!has_values, || {
+            let detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector";
+            FieldError::required(values, detail)
+        }),
+        "Exists" | "DoesNotExist" => errors.push_if(has_values, || {
+            let detail = "must be no value when `operator` is 'Exists' or 'DoesNotExist' for scope selector";
+            FieldError::invalid(values, "", detail)
+        }),
+        operator => errors.push(FieldError::invalid(
+            format!("{field}.operator"),
+            quoted(operator),
+            "not a valid selector operator",
+        )),
     }
     errors
 }

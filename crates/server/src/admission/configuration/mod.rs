@@ -7,10 +7,13 @@
 
 mod document;
 mod pod_security;
+mod resource_quota;
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::Arc;
 
+use kinds::quota::LimitedResource;
 use policy::objects::decode::List;
 use portcullis_apimachinery::quote::quoted;
 use serde::Deserialize;
@@ -47,6 +50,8 @@ struct PluginEntry {
 #[derive(Clone, Debug, Default)]
 pub struct AdmissionConfiguration {
     pub(super) pod_security: PodSecurity,
+    /// What may be used only where a quota limits it.
+    pub(super) limited: Arc<[LimitedResource]>,
 }
 
 /// An invalid configuration.
@@ -135,6 +140,10 @@ impl PluginEntry {
         let taken = match &*self.name {
             "PodSecurity" => document.and_then(PodSecurity::read).map(|(read, faults)| {
                 configuration.pod_security = read;
+                faults
+            }),
+            "ResourceQuota" => document.and_then(resource_quota::read).map(|(read, faults)| {
+                configuration.limited = read;
                 faults
             }),
             name if WEBHOOKS.contains(&name) => {

@@ -223,6 +223,69 @@ fn all_faults_of_a_configuration_are_told_with_their_fields() {
     }
 }
 
+fn quota(version: &str, kind: &str, limited: &Value) -> Result<Arc<[LimitedResource]>, String> {
+    let configuration = json!({"apiVersion": version, "kind": kind, "limitedResources": limited});
+    of(json!([{"name": "ResourceQuota", "configuration": configuration}])).map(|read| read.limited)
+}
+
+/// The example of the documentation of Kubernetes, and the older names of the kind.
+#[test]
+fn limited_resources_are_read_in_every_version() {
+    let limited = json!([
+        {"resource": "pods", "matchScopes": [
+            {"scopeName": "PriorityClass", "operator": "In", "values": ["cluster-services"]},
+        ]},
+        {"apiGroup": "apps", "resource": "deployments", "matchContains": ["count/"]},
+    ]);
+    for (version, kind) in [
+        ("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration"),
+        ("resourcequota.admission.k8s.io/v1beta1", "Configuration"),
+        ("resourcequota.admission.k8s.io/v1alpha1", "Configuration"),
+    ] {
+        let read = quota(version, kind, &limited).unwrap();
+        assert_eq!(read.len(), 2);
+        assert_eq!((&*read[0].group, &*read[0].resource), ("", "pods"));
+        assert_eq!(Value::Object(read[0].scopes[0].clone()), limited[0]["matchScopes"][0]);
+        assert_eq!((&*read[1].group, &*read[1].resource), ("apps", "deployments"));
+        assert_eq!(read[1].contains, ["count/"]);
+    }
+    assert!(
+        quota("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration", &Value::Null).unwrap().is_empty()
+    );
+    assert!(AdmissionConfiguration::default().limited.is_empty());
+    assert!(quota("apiserver.config.k8s.io/v1", "Configuration", &limited).is_err());
+}
+
+#[test]
+fn limits_that_would_limit_nothing_are_refused() {
+    let scope = |name: &str, operator: &str, values: &[&str]| json!([{"resource": "pods", "matchScopes": [{"scopeName": name, "operator": operator, "values": values}]}]);
+    let many = |count: usize| vec![json!("x"); count];
+    for (limited, why) in [
+        (json!([{"matchContains": ["cpu"]}]), "limitedResources[0].resource: Required value"),
+        (
+            scope("Priority", "Exists", &[]),
+            "limitedResources[0].matchScopes[0].scopeName: Invalid value: \"Priority\"",
+        ),
+        (scope("PriorityClass", "in", &["a"]), "matchScopes[0].operator: Invalid value: \"in\""),
+        (scope("PriorityClass", "In", &[]), "matchScopes[0].values: Required value"),
+        (
+            scope("BestEffort", "In", &["a"]),
+            "matchScopes[0].operator: Invalid value: \"In\": must be 'Exists'",
+        ),
+        (json!([{"resource": "pods", "matchContain": []}]), "unknown field `matchContain`"),
+        (json!([{"resource": "pods", "matchContains": many(101)}]), "[*].matchContains: Too many: 101"),
+        (
+            json!([{"resource": "a", "matchContains": many(60)}, {"resource": "b", "matchContains": many(60)}]),
+            "[*].matchContains: Too many: 120",
+        ),
+        (Value::from(vec![json!({"resource": "pods"}); 101]), "limitedResources: Too many: 101"),
+        (scope("PriorityClass", "In", &["v"; 501]), "[*].matchScopes[*].values: Too many: 501"),
+    ] {
+        let error = quota("apiserver.config.k8s.io/v1", "ResourceQuotaConfiguration", &limited).unwrap_err();
+        assert!(error.starts_with("plugins[0].configuration: ") && error.contains(why), "{why}: {error}");
+    }
+}
+
 #[test]
 fn what_is_told_of_a_bad_file_is_bounded() {
     let names: Vec<String> = (0..100_000).map(|at| format!("BAD_{at}")).collect();
