@@ -10,6 +10,7 @@ use super::chain::PLUGINS;
 use super::configuration::AdmissionConfiguration;
 use super::plugin::{Means, Plugin};
 use super::plugins::AdmissionPlugins;
+use super::pod_security_metrics::PodSecurityMetrics;
 use super::policies::{self, Policies};
 use super::webhook::{self, Calls, Webhooks};
 use super::{bootstrap_namespaces, claim_status, escalation, node_restriction, resource_quota};
@@ -28,6 +29,7 @@ pub(crate) struct Parts {
     pub(crate) configuration: AdmissionConfiguration,
     pub(crate) webhooks: Webhooks,
     pub(crate) policies: Policies,
+    pub(crate) pod_security: PodSecurityMetrics,
     /// Shared with the controller of ResourceQuotas.
     pub(crate) quota_turns: Arc<QuotaTurns>,
 }
@@ -130,6 +132,7 @@ impl Admission for Gate<'_> {
                 authorization: self.authorization,
                 remarks: self.calls.remarks(),
                 pod_security: &self.parts.configuration.pod_security,
+                pod_security_metrics: &self.parts.pod_security,
             };
             for plugin in self.plugins() {
                 if plugin.handles(attributes) {

@@ -3,6 +3,7 @@
 use kinds::resource::Resource;
 
 use super::configuration::PodSecurity;
+use super::pod_security_metrics::PodSecurityMetrics;
 use super::remarks::Remarks;
 use crate::authz::Authorization;
 use crate::registry::admission::{AdmissionAttributes, Answered, Operation};
@@ -30,6 +31,8 @@ pub(crate) struct Means<'r> {
     pub(crate) remarks: &'r Remarks,
     /// The configuration of PodSecurity.
     pub(crate) pod_security: &'r PodSecurity,
+    /// Its metrics.
+    pub(crate) pod_security_metrics: &'r PodSecurityMetrics,
 }
 
 /// An admission plugin.

@@ -18,7 +18,7 @@ use tokio::task::spawn_blocking;
 
 use super::configuration::PodSecurity;
 use super::plugin::{Means, Plugin};
-use super::remarks::Remarks;
+use super::pod_security_metrics::Mode;
 use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
 use crate::registry::{meta, storage};
@@ -53,25 +53,29 @@ fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
 
 async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Result<(), Status> {
     let Some(object) = attributes.object.as_deref() else { return Ok(()) };
-    let (configuration, remarks) = (means.pod_security, means.remarks);
+    let (configuration, metrics, remarks) = (means.pod_security, means.pod_security_metrics, means.remarks);
     if attributes.resource.is_namespace {
         return validate_namespace(attributes, object, means).await;
     }
     if configuration.exempts_namespace(attributes.namespace) {
-        return exempt("namespace", remarks);
+        return exempt("namespace", attributes, means);
     }
     if configuration.exempts_user(&attributes.user.name) {
-        return exempt("user", remarks);
+        return exempt("user", attributes, means);
     }
     // NamespaceLifecycle refuses what is in no namespace, unless it is switched off. Then nothing is known to be allowed.
-    let namespace = attributes.stored(&NAMESPACES, "", attributes.namespace).await?;
-    let Some(namespace) = namespace else {
-        return Err(Status::no_object("", "namespaces", attributes.namespace));
-    };
+    let namespace = attributes.stored(&NAMESPACES, "", attributes.namespace).await;
+    let missing = || Status::no_object("", "namespaces", attributes.namespace);
+    let namespace = namespace.and_then(|found| found.ok_or_else(missing)).inspect_err(|_| {
+        metrics.failed(true, attributes);
+    })?;
     let (policy, errors) = Policy::of(&namespace, &configuration.defaults);
     let is_pod = *attributes.resource == PODS;
     let is_free = if is_pod { policy.allows_everything() } else { policy.says_nothing() };
     if errors.is_empty() && is_free {
+        if is_pod {
+            metrics.evaluated(policy.enforce, Mode::Enforce, true, attributes);
+        }
         return Ok(());
     }
     let pod = match is_pod {
@@ -83,44 +87,49 @@ async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Re
         },
     };
     if configuration.runtime_classes.contains(pod.runtime_class()) {
-        return exempt("runtimeClass", remarks);
+        return exempt("runtimeClass", attributes, means);
     }
     if let Some(error) = errors.told().0.first() {
         remarks.annotate(ERROR, format!("Failed to parse policy: {}", error.message()));
+        metrics.failed(false, attributes);
     }
     if is_pod {
         remarks.annotate(ENFORCED, policy.enforce.to_string());
         let found = violations(policy.enforce, pod);
+        metrics.evaluated(policy.enforce, Mode::Enforce, found.is_empty(), attributes);
         if !found.is_empty() {
-            audit(policy, pod, remarks);
+            audit(policy, pod, attributes, means);
             let why =
                 format!("violates PodSecurity {}: {}", quoted(&policy.enforce.to_string()), told(&found));
             return Err(attributes.forbidden(&why, Vec::new()));
         }
     }
-    remark(policy, pod, remarks);
+    remark(policy, pod, attributes, means);
     Ok(())
 }
 
 /// Lets a write pass that nothing is asked about, and notes why.
-fn exempt(why: &str, remarks: &Remarks) -> Result<(), Status> {
-    remarks.annotate(EXEMPT, why.to_owned());
+fn exempt(why: &str, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Result<(), Status> {
+    means.pod_security_metrics.exempted(attributes);
+    means.remarks.annotate(EXEMPT, why.to_owned());
     Ok(())
 }
 
 /// Warns of what a pod violates, and notes it for the audit log.
-fn remark(policy: Policy, pod: Pod<'_>, remarks: &Remarks) {
-    audit(policy, pod, remarks);
+fn remark(policy: Policy, pod: Pod<'_>, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) {
+    audit(policy, pod, attributes, means);
     let warned = violations(policy.warn, pod);
     if !warned.is_empty() {
-        remarks.warn([would_violate(policy.warn, &warned)]);
+        means.remarks.warn([would_violate(policy.warn, &warned)]);
+        means.pod_security_metrics.evaluated(policy.warn, Mode::Warn, false, attributes);
     }
 }
 
-fn audit(policy: Policy, pod: Pod<'_>, remarks: &Remarks) {
+fn audit(policy: Policy, pod: Pod<'_>, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) {
     let audited = violations(policy.audit, pod);
     if !audited.is_empty() {
-        remarks.annotate(AUDITED, would_violate(policy.audit, &audited));
+        means.remarks.annotate(AUDITED, would_violate(policy.audit, &audited));
+        means.pod_security_metrics.evaluated(policy.audit, Mode::Audit, false, attributes);
     }
 }
 

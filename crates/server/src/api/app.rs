@@ -117,7 +117,8 @@ impl App {
             plugins: config.admission,
             configuration: config.admission_configuration,
             webhooks: Webhooks::new(config.metrics.admission_webhooks.clone()),
-            policies: Policies::default(),
+            policies: Policies::new(config.metrics.admission_policies.clone()),
+            pod_security: config.metrics.pod_security.clone(),
             quota_turns: config.quota_turns,
         };
         let documents = Documents::new(&config.kinds, config.runtime);

@@ -17,6 +17,8 @@ use super::health_metrics::HealthMetrics;
 use super::in_flight::Gauges;
 use super::request_labels::{RequestLabels, dry_run};
 use super::route::Route;
+use crate::admission::PodSecurityMetrics;
+use crate::admission::policies::PolicyMetrics;
 use crate::admission::webhook::AdmissionWebhookMetrics;
 use crate::audit::AuditMetrics;
 use crate::authn::{AuthenticationMetrics, ImpersonationMetrics};
@@ -65,6 +67,10 @@ pub struct Metrics {
     pub webhooks: WebhookMetrics,
     /// Of admission webhooks.
     pub(super) admission_webhooks: AdmissionWebhookMetrics,
+    /// Of ValidatingAdmissionPolicies.
+    pub(super) admission_policies: PolicyMetrics,
+    /// Of Pod Security Standards.
+    pub(super) pod_security: PodSecurityMetrics,
     /// Of the encryption configuration.
     pub encryption: ReloadMetrics,
     /// Of the file of deny rules.
@@ -167,6 +173,8 @@ impl Default for Metrics {
             filtered: FilterMetrics::registered(&mut registry),
             store: StoreMetrics::registered(&mut registry),
             admission_webhooks: AdmissionWebhookMetrics::registered(&mut registry),
+            admission_policies: PolicyMetrics::registered(&mut registry),
+            pod_security: PodSecurityMetrics::registered(&mut registry),
             registry,
             requests,
             durations,

@@ -159,3 +159,68 @@ fn labels_of_exempt_namespaces_are_told_to_be_ignored() {
     assert_eq!(patch("team", &[("enforce", "baseline")]), "");
     assert_eq!(patch("team", &[("enforce", "restricted")]), "");
 }
+
+/// The labels are those of kube-apiserver.
+#[test]
+fn evaluations_exemptions_and_errors_are_counted() {
+    let unreadable = json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "unreadable", "labels": {"pod-security.kubernetes.io/audit": "strict"}},
+    });
+    let configuration = json!({
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "exemptions": {"usernames": ["bob"]},
+    });
+    let server = start_with(Setup {
+        is_cluster: true,
+        state: Some(unreadable.to_string()),
+        admission: Some(json!([{"name": "PodSecurity", "configuration": configuration}])),
+        ..Setup::default()
+    });
+    let counted = |metric: &str, labels: &str, count: u32| {
+        server.wait_for_metric(&format!("pod_security_{metric}_total{{{labels}}} {count}"));
+    };
+    let of = |what: &str, version: &str, mode: &str, resource: &str| {
+        let (decision, level) = what.split_once(' ').unwrap();
+        format!(
+            r#"decision="{decision}",policy_level="{level}",policy_version="{version}",mode="{mode}",request_operation="create",resource="{resource}",subresource="""#
+        )
+    };
+    // They are there before anything happens.
+    counted("evaluations", &of("allow privileged", "latest", "enforce", "pod"), 0);
+    for resource in ["pod", "controller"] {
+        let labels = format!(r#"request_operation="update",resource="{resource}",subresource="""#);
+        counted("exemptions", &labels, 0);
+    }
+    let labels = [
+        ("enforce", "baseline"),
+        ("enforce-version", "v1.30"),
+        ("audit", "restricted"),
+        ("audit-version", "v1.99"),
+    ];
+    for new in [namespace("team", &labels), namespace("open", &[])] {
+        assert_eq!(by_admin(&server, server.post("/api/v1/namespaces", new.to_string())).code, 201);
+    }
+    let mut plain = host_pod(None);
+    plain["spec"]["hostPID"] = json!(false);
+    assert_eq!(by_admin(&server, pods(&server, "team", &plain)).code, 201);
+    assert_eq!(by_admin(&server, pods(&server, "team", &host_pod(None))).code, 403);
+    assert_eq!(by_admin(&server, pods(&server, "open", &host_pod(None))).code, 201);
+    assert_eq!(by_bob(&server, pods(&server, "team", &host_pod(None))).code, 201);
+    assert_eq!(by_admin(&server, pods(&server, "unreadable", &plain)).code, 201);
+    let template =
+        json!({"metadata": {"name": "t"}, "template": {"metadata": {}, "spec": host_pod(None)["spec"]}});
+    let path = "/api/v1/namespaces/team/podtemplates";
+    assert_eq!(by_admin(&server, server.post(path, template.to_string())).code, 201);
+
+    counted("evaluations", &of("allow baseline", "v1.30", "enforce", "pod"), 1);
+    counted("evaluations", &of("deny baseline", "v1.30", "enforce", "pod"), 1);
+    // A version that does not exist yet, also if the pod is refused anyway.
+    counted("evaluations", &of("deny restricted", "future", "audit", "pod"), 2);
+    counted("evaluations", &of("deny restricted", "future", "audit", "controller"), 1);
+    counted("evaluations", &of("deny baseline", "v1.30", "warn", "controller"), 1);
+    counted("evaluations", &of("allow privileged", "latest", "enforce", "pod"), 2);
+    counted("exemptions", r#"request_operation="create",resource="pod",subresource="""#, 1);
+    counted("errors", r#"fatal="false",request_operation="create",resource="pod",subresource="""#, 1);
+}

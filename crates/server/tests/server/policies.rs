@@ -684,3 +684,38 @@ fn a_stored_policy_that_cannot_be_compiled_refuses() {
     done(&server, "DELETE", &format!("{BINDINGS}/stored-binding"), &Value::Null, 200);
     done(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({})), 201);
 }
+
+/// The labels are those of kube-apiserver, which calls a validation that is false an invalid one.
+#[test]
+fn what_policies_do_is_counted() {
+    let server = start();
+    let failing = |expression: &str| json!({"validations": [{"expression": expression}]});
+    enforce(&server, "false", &failing("false"), &json!({"validationActions": ["Warn", "Audit"]}));
+    enforce(&server, "true", &failing("true"), &json!({}));
+    let ignored =
+        json!({"failurePolicy": "Ignore", "validations": [{"expression": "object.data.none == 'a'"}]});
+    enforce(&server, "ignored", &ignored, &json!({}));
+    done(&server, "POST", CONFIG_MAPS, &config_map("a", &json!({"k": "v"})), 201);
+    enforce(&server, "deny", &failing("!has(object.data)"), &json!({}));
+    refused(&server, "POST", CONFIG_MAPS, &config_map("b", &json!({"k": "v"})), 422);
+    let labels = |policy: &str, action: &str| {
+        format!(
+            r#"policy="{policy}",policy_binding="{policy}-binding",error_type="invalid_error",enforcement_action="{action}""#
+        )
+    };
+    let metric = "apiserver_validating_admission_policy_check";
+    for (policy, action, count) in
+        [("false", "warn", 2), ("false", "audit", 2), ("ignored", "allow", 2), ("deny", "deny", 1)]
+    {
+        let labels = labels(policy, action);
+        server.wait_for_metric(&format!("{metric}_total{{{labels}}} {count}"));
+        server.wait_for_metric(&format!("{metric}_duration_seconds_count{{{labels}}} {count}"));
+        server.wait_for_metric(&format!(r#"{metric}_duration_seconds_bucket{{le="+Inf",{labels}}} {count}"#));
+    }
+    let metrics = server.app.metrics().render().unwrap();
+    // A validation that holds is not counted.
+    assert!(!metrics.contains(r#"policy="true""#));
+    for bound in ["0.001", "0.01", "0.1", "1.0"] {
+        assert!(metrics.contains(&format!(r#"{metric}_duration_seconds_bucket{{le="{bound}""#)), "{bound}");
+    }
+}

@@ -1,8 +1,11 @@
 //! Turns failed validations into a refusal, warnings, and annotations for the audit log.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
+use super::metrics::{ErrorType, PolicyMetrics};
 use super::policy::{Action, Binding, Policy};
 use crate::admission::remarks::Remarks;
 use crate::http::status::{Cause, Status};
@@ -18,8 +21,8 @@ const MAX_ANNOTATION: usize = 10 << 10;
 const MAX_ANNOTATIONS: usize = 64 << 10;
 
 /// The decisions about one write.
-#[derive(Default)]
-pub(super) struct Decisions {
+pub(super) struct Decisions<'m> {
+    metrics: &'m PolicyMetrics,
     /// The first refusal: the message with its reason.
     refusal: Option<(String, String)>,
     warnings: Vec<String>,
@@ -28,7 +31,12 @@ pub(super) struct Decisions {
     annotations: Vec<(String, Vec<String>)>,
 }
 
-impl Decisions {
+impl<'m> Decisions<'m> {
+    /// None yet. They are counted in these metrics.
+    pub(super) fn new(metrics: &'m PolicyMetrics) -> Self {
+        Self { metrics, refusal: None, warnings: Vec::new(), failures: Vec::new(), annotations: Vec::new() }
+    }
+
     /// A policy cannot be applied, whatever its binding says.
     pub(super) fn misconfigured(&mut self, policy: &Policy, binding: &Binding, why: &str) {
         if policy.ignores_failure {
@@ -42,21 +50,21 @@ impl Decisions {
     /// A policy cannot be compiled here. DIVERGES: that refuses the write in the way of the binding, also where failures are
     /// ignored: what another server can compile is not left out.
     pub(super) fn uncompiled(&mut self, policy: &Policy, binding: &Binding, why: &str) {
-        self.denied(policy, binding, 0, why, "");
+        self.denied(policy, binding, 0, (why, ""), (ErrorType::Uncompiled, Duration::ZERO));
     }
 
     /// Takes what a policy says about the write.
     pub(super) fn judged(&mut self, policy: &Policy, binding: &Binding, judgement: Judgement) {
         let (checked, annotations) = match judgement {
             Judgement::Unmatched => return,
-            Judgement::Failed(why) => return self.failed(policy, binding, 0, &why),
+            Judgement::Failed(why) => return self.failed(policy, binding, 0, &why, Duration::ZERO),
             Judgement::Judged(checked, annotations) => (checked, annotations),
         };
-        for (at, checked) in checked.into_iter().enumerate() {
+        for (at, (checked, elapsed)) in checked.into_iter().enumerate() {
             let made = match checked {
                 Checked::Holds => continue,
                 Checked::Failed(why) => {
-                    self.failed(policy, binding, at, &why);
+                    self.failed(policy, binding, at, &why, elapsed);
                     continue;
                 }
                 Checked::Fails(made) => made,
@@ -66,9 +74,10 @@ impl Decisions {
                 "" => format!("failed expression: {}", validation.expression.trim()),
                 message => message.to_owned(),
             });
-            self.denied(policy, binding, at, &message, &validation.reason);
+            let told = (&*message, &*validation.reason);
+            self.denied(policy, binding, at, told, (ErrorType::Invalid, elapsed));
         }
-        for (at, annotation) in annotations.into_iter().enumerate() {
+        for (at, (annotation, elapsed)) in annotations.into_iter().enumerate() {
             match annotation {
                 Ok(None) => {}
                 Ok(Some(value)) => self.annotate(policy, at, &value),
@@ -76,24 +85,42 @@ impl Decisions {
                     let policy = &*policy.name;
                     tracing::warn!(policy, why, "an audit annotation of an admission policy failed");
                 }
-                Err(why) => self.refuse(policy, binding, &why, ""),
+                Err(why) => {
+                    self.metrics.checked(
+                        (&policy.name, &binding.name),
+                        ErrorType::of(&why),
+                        Action::Deny.enforced(),
+                        elapsed,
+                    );
+                    self.refuse(policy, binding, &why, "");
+                }
             }
         }
     }
 
     /// An expression failed.
-    fn failed(&mut self, policy: &Policy, binding: &Binding, at: usize, why: &str) {
+    fn failed(&mut self, policy: &Policy, binding: &Binding, at: usize, why: &str, elapsed: Duration) {
+        let error = ErrorType::of(why);
         if policy.ignores_failure {
             let (policy, binding) = (&*policy.name, &*binding.name);
+            self.metrics.checked((policy, binding), error, "allow", elapsed);
             tracing::warn!(policy, binding, why, "an admission policy failed: the write goes on");
             return;
         }
-        self.denied(policy, binding, at, why, "");
+        self.denied(policy, binding, at, (why, ""), (error, elapsed));
     }
 
     /// The policy is against the write. The binding says what becomes of it.
-    fn denied(&mut self, policy: &Policy, binding: &Binding, at: usize, message: &str, reason: &str) {
+    fn denied(
+        &mut self,
+        policy: &Policy,
+        binding: &Binding,
+        at: usize,
+        (message, reason): (&str, &str),
+        (error, elapsed): (ErrorType, Duration),
+    ) {
         for action in &binding.actions {
+            self.metrics.checked((&policy.name, &binding.name), error, action.enforced(), elapsed);
             match action {
                 Action::Deny => self.refuse(policy, binding, message, reason),
                 Action::Warn => self.warnings.push(format!(

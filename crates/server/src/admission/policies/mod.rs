@@ -9,6 +9,7 @@
 
 mod authorize;
 mod decision;
+mod metrics;
 mod params;
 mod policy;
 
@@ -26,6 +27,7 @@ use tokio::task::spawn_blocking;
 
 pub(super) use self::authorize::check_params;
 use self::decision::Decisions;
+pub(crate) use self::metrics::PolicyMetrics;
 use self::params::Params;
 use self::policy::{Binding, Policy};
 use super::authorizer::Asker;
@@ -59,18 +61,21 @@ fn is_policy(resource: &Resource) -> bool {
 
 /// The policies of a server.
 pub(crate) struct Policies {
+    metrics: PolicyMetrics,
     policies: Configured<Policy>,
     bindings: Configured<Binding>,
     /// Seats for evaluating expressions: one for every two processors, shared fairly among accounts.
     seats: Arc<FairQueue>,
 }
 
-impl Default for Policies {
-    fn default() -> Self {
+impl Policies {
+    /// The policies that are stored. What they do is counted in these metrics.
+    pub(crate) fn new(metrics: PolicyMetrics) -> Self {
         let seats = available_parallelism().map_or(1, |processors| processors.get().div_ceil(2));
         // What waits is bounded by the places of writes.
         let size = Size { seats, seats_of_account: seats, waiting_of_account: usize::MAX };
         Self {
+            metrics,
             seats: FairQueue::new(size),
             policies: Configured::new(&VALIDATING_ADMISSION_POLICIES, policy::read_policy),
             bindings: Configured::new(&VALIDATING_ADMISSION_POLICY_BINDINGS, policy::read_binding),
@@ -164,7 +169,7 @@ impl Policies {
             return Ok(());
         }
         let bound = self.judged(bound, inputs.inputs, attributes, authorization).await?;
-        decide(bound, attributes, remarks)
+        decide(bound, attributes, remarks, &self.metrics)
     }
 }
 
@@ -259,8 +264,9 @@ fn decide(
     bound: Vec<(Bound, Judged)>,
     attributes: &AdmissionAttributes<'_>,
     remarks: &Remarks,
+    metrics: &PolicyMetrics,
 ) -> Result<(), Status> {
-    let mut decisions = Decisions::default();
+    let mut decisions = Decisions::new(metrics);
     let mut rest = bound.into_iter().peekable();
     while let Some((Bound { policy, binding, .. }, judged)) = rest.next() {
         let (policy, binding) = (&policy, &binding);

@@ -72,6 +72,15 @@ impl Action {
             Self::Audit => "Audit",
         }
     }
+
+    /// The action in metrics.
+    pub(super) fn enforced(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Warn => "warn",
+            Self::Audit => "audit",
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]

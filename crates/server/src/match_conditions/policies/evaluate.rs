@@ -1,12 +1,13 @@
 //! Evaluates the expressions of a policy for a write.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use kube_cel::cel::Value;
 use serde_json::{Map, Value as Json};
 
 use super::compile::{Compiled, Part};
-use super::judgement::{Budget, Checked, Judgement};
+use super::judgement::{Budget, Checked, Judgement, OUT_OF_BUDGET, Timed};
 use crate::match_conditions::check::variable_name;
 use crate::match_conditions::checks::Checks;
 use crate::match_conditions::evaluate::{Expression, Request, text_of};
@@ -25,10 +26,7 @@ impl Budget {
     fn take(&mut self, request: &Request<'_>, expression: &Expression) -> Result<(), String> {
         let cost = request.cost(expression).map(|cost| cost.saturating_add(EACH));
         self.0 = self.0.and_then(|left| left.checked_sub(cost?));
-        self.0.map(drop).ok_or_else(|| {
-            "validation failed due to running out of cost budget, no further validation rules will be run"
-                .to_owned()
-        })
+        self.0.map(drop).ok_or_else(|| OUT_OF_BUDGET.to_owned())
     }
 }
 
@@ -59,9 +57,16 @@ pub(super) fn judge(
     let known = vec![None; compiled.variables.len()];
     let mut evaluation = Evaluation { compiled, request, known, budget };
     let validations = compiled.validations.iter();
-    let checked = validations.map(|(check, message)| evaluation.checked(check, message.as_ref())).collect();
-    let annotations = compiled.annotations.iter().map(|part| evaluation.annotation(part)).collect();
+    let checked =
+        validations.map(|(check, message)| timed(|| evaluation.checked(check, message.as_ref()))).collect();
+    let annotations = compiled.annotations.iter().map(|part| timed(|| evaluation.annotation(part))).collect();
     Judgement::Judged(checked, annotations)
+}
+
+fn timed<T>(run: impl FnOnce() -> T) -> Timed<T> {
+    let started = Instant::now();
+    let result = run();
+    (result, started.elapsed())
 }
 
 struct Evaluation<'e> {

@@ -1,8 +1,14 @@
 //! The result of a policy for a write, and the budget for computing it.
 
+use std::time::Duration;
+
 /// The budget of the expressions of a policy for one binding, in bytes that they read, approximately. DIVERGES: Kubernetes
 /// computes a cost instead, when a policy is written and while it is evaluated.
 const BUDGET: u64 = 1 << 28;
+
+/// What is told when the budget is used up.
+pub const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The remaining budget of the expressions of a policy.
 #[derive(Debug)]
@@ -14,6 +20,9 @@ impl Default for Budget {
     }
 }
 
+/// A result, and the time that it took.
+pub type Timed<T> = (T, Duration);
+
 /// The result of a policy for a write.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Judgement {
@@ -21,8 +30,8 @@ pub enum Judgement {
     Unmatched,
     /// The match conditions failed.
     Failed(String),
-    /// The results of the validations and of the audit annotations.
-    Judged(Vec<Checked>, Vec<Result<Option<String>, String>>),
+    /// The results of the validations and of the audit annotations, each with its time.
+    Judged(Vec<Timed<Checked>>, Vec<Timed<Result<Option<String>, String>>>),
 }
 
 /// The result of a validation.

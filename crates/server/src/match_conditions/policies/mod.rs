@@ -16,7 +16,7 @@ mod texts;
 
 #[cfg(feature = "cel")]
 use compile::Compiled;
-pub use judgement::{Budget, Checked, Judgement};
+pub use judgement::{Budget, Checked, Judgement, OUT_OF_BUDGET, Timed};
 use serde_json::{Map, Value};
 pub use texts::{AuditAnnotation, Fault, ParamKind, Texts, Validation};
 
