@@ -52,7 +52,14 @@ impl<'a> Gate<'a> {
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
-        Self { parts, authorization, bootstrap, permit, info, calls: Calls::new(&parts.webhooks, authorization) }
+        Self {
+            parts,
+            authorization,
+            bootstrap,
+            permit,
+            info,
+            calls: Calls::new(&parts.webhooks, authorization),
+        }
     }
 
     /// The warnings of admission for the client, also if it is refused.

@@ -290,6 +290,15 @@ fn judged(
     }
 }
 
+/// What the validations and the audit annotations came to, without their times.
+pub(crate) type Results = (Vec<Checked>, Vec<Result<Option<String>, String>>);
+
+pub(crate) fn results(judgement: Judgement) -> Results {
+    let Judgement::Judged(checked, annotations) = judgement else { panic!("{judgement:?}") };
+    let checked = checked.into_iter().map(|(checked, _)| checked);
+    (checked.collect(), annotations.into_iter().map(|(annotation, _)| annotation).collect())
+}
+
 #[test]
 fn policies_ask_everywhere_but_in_messages() {
     let can = "authorizer.requestResource.check('use').allowed()";
@@ -308,10 +317,10 @@ fn policies_ask_everywhere_but_in_messages() {
     let (yes, asked) = judged(&spec, &json!({}), true).unwrap();
     assert_eq!(asked, 2);
     let annotation = |text: &str| vec![Ok(Some(text.to_owned()))];
-    assert_eq!(yes, Judgement::Judged(vec![Checked::Holds, Checked::Holds], annotation("yes")));
+    assert_eq!(results(yes), (vec![Checked::Holds, Checked::Holds], annotation("yes")));
     let (no, _) = judged(&spec, &json!({}), false).unwrap();
     let told = Checked::Fails(Some("pods: no".to_owned()));
-    assert_eq!(no, Judgement::Judged(vec![Checked::Fails(None), told], annotation("no")));
+    assert_eq!(results(no), (vec![Checked::Fails(None), told], annotation("no")));
     let in_message = json!({"validations": [{"expression": "true", "messageExpression": "authorizer.requestResource.check('use').reason()"}]});
     let faults = judged(&in_message, &json!({}), true).unwrap_err();
     assert_eq!(faults[0].0, "spec.validations[0].messageExpression");
@@ -323,13 +332,12 @@ fn the_checks_of_a_policy_are_bounded_and_each_round_is_charged() {
     let each = "object.list.all(v, authorizer.group('').resource('pods').name(v).check('get').allowed())";
     let spec = json!({"validations": [{"expression": each}]});
     let names = |count: usize| json!({"list": (0..count).map(|at| format!("n{at}")).collect::<Vec<_>>()});
-    assert_eq!(
-        judged(&spec, &names(28), true),
-        Ok((Judgement::Judged(vec![Checked::Holds], Vec::new()), 28))
-    );
+    let (judgement, asked) = judged(&spec, &names(28), true).unwrap();
+    assert_eq!(results(judgement), (vec![Checked::Holds], Vec::new()));
+    assert_eq!(asked, 28);
     let (judgement, asked) = judged(&spec, &names(29), true).unwrap();
     assert_eq!(asked, 28);
-    let Judgement::Judged(checked, _) = judgement else { panic!("{judgement:?}") };
+    let (checked, _) = results(judgement);
     assert!(
         matches!(&checked[..], [Checked::Failed(why)] if why.contains("more than 28 authorization checks"))
     );
@@ -337,7 +345,7 @@ fn the_checks_of_a_policy_are_bounded_and_each_round_is_charged() {
     let mut large = names(28);
     large["text"] = json!("x".repeat(1 << 20));
     let (judgement, asked) = judged(&spec, &large, true).unwrap();
-    let Judgement::Judged(checked, _) = judgement else { panic!("{judgement:?}") };
+    let (checked, _) = results(judgement);
     assert!(matches!(&checked[..], [Checked::Failed(why)] if why.contains("cost budget")), "{checked:?}");
     assert!(asked < 28);
 }
