@@ -1,5 +1,6 @@
 //! The parsers of external input and their invariants; a new parser is a new row.
 
+mod admission_configuration;
 mod admission_policies;
 mod apply;
 mod approver;
@@ -115,6 +116,11 @@ pub(crate) const TARGETS: &[Target] = &[
         name: "authentication-configuration",
         dictionary: tokens::CONFIGURATION,
         run: tokens::authentication_configuration,
+    },
+    Target {
+        name: "admission-configuration",
+        dictionary: admission_configuration::CONFIGURATION,
+        run: admission_configuration::admission_configuration,
     },
     Target {
         name: "encryption-configuration",
