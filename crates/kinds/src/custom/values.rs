@@ -165,9 +165,10 @@ impl Check<'_> {
         };
         let [any, one, all] = [&limits.any_of, &limits.one_of, &limits.all_of].map(|of| runs(of, &mut run));
         let not = limits.not.as_deref().map(&mut run);
-        let name = quoted(if path.is_empty() { self.base.unwrap_or_default() } else { path.as_str() });
+        // Most values are valid, and need no name.
+        let name = || quoted(if path.is_empty() { self.base.unwrap_or_default() } else { path.as_str() });
         if !any.is_empty() && any.iter().all(|outcome| !outcome.errors.is_empty()) {
-            outcome.errors.push(self.whole(format!("{name} must validate at least one schema (anyOf)")));
+            outcome.errors.push(self.whole(format!("{} must validate at least one schema (anyOf)", name())));
             outcome.add(best(any));
         }
         let valid = one.iter().filter(|outcome| outcome.errors.is_empty()).count();
@@ -176,7 +177,7 @@ impl Check<'_> {
                 0 => "Found none valid".to_owned(),
                 count => format!("Found {count} valid alternatives"),
             };
-            let why = format!("{name} must validate one and only one schema (oneOf). {found}");
+            let why = format!("{} must validate one and only one schema (oneOf). {found}", name());
             outcome.errors.push(self.whole(why));
             if valid == 0 {
                 outcome.add(best(one));
@@ -185,10 +186,10 @@ impl Check<'_> {
         let are_all_valid = all.iter().all(|outcome| outcome.errors.is_empty());
         all.into_iter().for_each(|of_one| outcome.add(of_one));
         if !are_all_valid {
-            outcome.errors.push(self.whole(format!("{name} must validate all the schemas (allOf)")));
+            outcome.errors.push(self.whole(format!("{} must validate all the schemas (allOf)", name())));
         }
         if not.is_some_and(|outcome| outcome.errors.is_empty()) {
-            outcome.errors.push(self.whole(format!("{name} must not validate the schema (not)")));
+            outcome.errors.push(self.whole(format!("{} must not validate the schema (not)", name())));
         }
     }
 

@@ -1,13 +1,19 @@
 //! NamespaceLifecycle: refuses to create objects in missing or terminating namespaces, and to delete system namespaces
 //! (AP-35).
 
+use std::sync::LazyLock;
+
 use kinds::resources::core::namespaces::{NAMESPACES, TERMINATING, UNDELETABLE};
+use memchr::memmem::Finder;
 use portcullis_store::Store as _;
 
 use super::plugin::Plugin;
 use crate::http::status::{Cause, Status};
 use crate::registry::admission::{AdmissionAttributes, Operation};
 use crate::registry::storage;
+
+/// Finds the phase of a namespace that is being terminated.
+static IS_TERMINATING: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(TERMINATING));
 
 /// See the module.
 pub(super) static PLUGIN: Plugin = Plugin {
@@ -37,6 +43,10 @@ async fn admit(attributes: &mut AdmissionAttributes<'_>) -> Result<(), Status> {
     let found = attributes.backend.get(&key).await.map_err(|error| storage::failed(&error))?;
     let entry = found.ok_or_else(|| Status::no_object("", "namespaces", namespace))?;
     if attributes.operation != Operation::Create {
+        return Ok(());
+    }
+    // Most namespaces are not, and need not be read.
+    if IS_TERMINATING.find(&entry.value).is_none() {
         return Ok(());
     }
     let stored = storage::decode(&entry.value)?;
