@@ -145,8 +145,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PLUGINS", value_delimiter = ',')]
     disable_admission_plugins: Vec<String>,
 
-    /// The AdmissionConfiguration: what PodSecurity asks of namespaces without labels, and who is exempt; of what ResourceQuota lets
-    /// nothing be used without a quota
+    /// The AdmissionConfiguration: defaults and exemptions of PodSecurity, and the resources that need a quota (ResourceQuota)
     #[arg(long, value_name = "FILE")]
     admission_control_config_file: Option<PathBuf>,
 

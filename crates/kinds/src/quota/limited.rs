@@ -1,4 +1,4 @@
-//! Resources of which nothing may be used where no quota limits it.
+//! Resources that objects cannot use without a quota.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ pub struct LimitedResource {
     pub group: String,
     /// The kind, as in paths.
     pub resource: String,
-    /// What is used needs a quota that limits it if its name contains one of these: `requests.cpu`, for example.
+    /// Parts of the names of resources in quotas, such as `requests.cpu`. A resource whose name contains one of them needs a quota.
     pub contains: Vec<String>,
     /// An object in one of these scopes needs a quota with that scope. Expressions of scope selectors. As in Kubernetes they count
     /// for every kind that scopes are about.

@@ -1,4 +1,4 @@
-//! Asks the authorizers of the server what expressions about a write want to know.
+//! Answers the authorization checks of expressions about a write.
 
 use std::collections::HashMap;
 

@@ -22,7 +22,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "approval",
     }],
-    validate: |attributes, means| Box::pin(check(attributes, means.authorization, "approve")),
+    validate: |attributes, context| Box::pin(check(attributes, context.authorization, "approve")),
     ..Plugin::NONE
 };
 

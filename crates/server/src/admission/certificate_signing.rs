@@ -18,7 +18,7 @@ pub(super) static PLUGIN: Plugin = Plugin {
         resource: &CERTIFICATE_SIGNING_REQUESTS,
         subresource: "status",
     }],
-    validate: |attributes, means| Box::pin(validate(attributes, means.authorization)),
+    validate: |attributes, context| Box::pin(validate(attributes, context.authorization)),
     ..Plugin::NONE
 };
 

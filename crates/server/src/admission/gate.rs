@@ -8,7 +8,7 @@ use policy::request_info::RequestInfo;
 
 use super::chain::PLUGINS;
 use super::configuration::AdmissionConfiguration;
-use super::plugin::{Means, Plugin};
+use super::plugin::{Plugin, ValidationContext};
 use super::plugins::AdmissionPlugins;
 use super::pod_security_metrics::PodSecurityMetrics;
 use super::policies::{self, Policies};
@@ -21,8 +21,8 @@ use crate::registry::bootstrap_authorities::Settings;
 use crate::registry::reservation::{QuotaTurns, Reservation};
 use crate::registry::target::Target;
 
-/// What admission keeps for all requests.
-pub(crate) struct Parts {
+/// The state of admission that all requests share.
+pub(crate) struct AdmissionState {
     /// The enabled plugins.
     pub(crate) plugins: AdmissionPlugins,
     /// Their configurations.
@@ -36,7 +36,7 @@ pub(crate) struct Parts {
 
 /// See the module.
 pub(crate) struct Gate<'a> {
-    parts: &'a Parts,
+    state: &'a AdmissionState,
     authorization: &'a Authorization,
     bootstrap: &'a Settings,
     permit: &'a Permit,
@@ -47,18 +47,18 @@ pub(crate) struct Gate<'a> {
 impl<'a> Gate<'a> {
     /// The gate of a request that was allowed.
     pub(crate) fn new(
-        parts: &'a Parts,
+        state: &'a AdmissionState,
         (authorization, bootstrap): (&'a Authorization, &'a Settings),
         permit: &'a Permit,
         info: &'a RequestInfo,
     ) -> Self {
         Self {
-            parts,
+            state,
             authorization,
             bootstrap,
             permit,
             info,
-            calls: Calls::new(&parts.webhooks, authorization),
+            calls: Calls::new(&state.webhooks, authorization),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Gate<'a> {
 
     /// Returns the enabled plugins that handle the write, in order.
     fn plugins(&self) -> impl Iterator<Item = &'static Plugin> + use<> {
-        let plugins = self.parts.plugins;
+        let plugins = self.state.plugins;
         PLUGINS
             .iter()
             .copied()
@@ -135,20 +135,20 @@ impl Admission for Gate<'_> {
 
     fn validate<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Answered<'r> {
         Box::pin(async move {
-            let means = Means {
+            let context = ValidationContext {
                 authorization: self.authorization,
                 remarks: self.calls.remarks(),
-                pod_security: &self.parts.configuration.pod_security,
-                pod_security_metrics: &self.parts.pod_security,
+                pod_security: &self.state.configuration.pod_security,
+                pod_security_metrics: &self.state.pod_security,
             };
             for plugin in self.plugins() {
                 if plugin.handles(attributes) {
-                    (plugin.validate)(attributes, &means).await?;
+                    (plugin.validate)(attributes, &context).await?;
                 }
             }
             policies::check_params(attributes, self.authorization).await?;
             if self.has(&policies::PLUGIN) {
-                self.parts.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
+                self.state.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
             }
             match self.has(&webhook::VALIDATING) {
                 true => self.calls.validate(attributes).await,
@@ -161,8 +161,8 @@ impl Admission for Gate<'_> {
         Box::pin(async move {
             match self.has(&resource_quota::PLUGIN) {
                 true => {
-                    let limited = &self.parts.configuration.limited;
-                    resource_quota::reserve(attributes, &self.parts.quota_turns, limited).await
+                    let limited = &self.state.configuration.limited;
+                    resource_quota::reserve(attributes, &self.state.quota_turns, limited).await
                 }
                 false => Ok(Reservation::default()),
             }

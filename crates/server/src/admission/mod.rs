@@ -43,6 +43,6 @@ mod versions;
 pub(crate) mod webhook;
 
 pub use self::configuration::{AdmissionConfiguration, ConfigurationError};
-pub(crate) use self::gate::{Gate, Parts};
+pub(crate) use self::gate::{AdmissionState, Gate};
 pub use self::plugins::{AdmissionPlugins, PluginError};
 pub(crate) use self::pod_security_metrics::PodSecurityMetrics;

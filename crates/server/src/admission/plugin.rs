@@ -24,10 +24,10 @@ impl Rule {
     }
 }
 
-/// What validating plugins work with.
-pub(crate) struct Means<'r> {
+/// The context of validating plugins.
+pub(crate) struct ValidationContext<'r> {
     pub(crate) authorization: &'r Authorization,
-    /// What they say beside their answer.
+    /// Warnings for the client, and annotations for the audit log.
     pub(crate) remarks: &'r Remarks,
     /// The configuration of PodSecurity.
     pub(crate) pod_security: &'r PodSecurity,
@@ -46,7 +46,7 @@ pub(crate) struct Plugin {
     /// Mutating admission, before the object is validated. May change the object.
     pub(crate) admit: for<'r> fn(&'r mut AdmissionAttributes<'_>, &'r Authorization) -> Answered<'r>,
     /// Validating admission, after the object was validated.
-    pub(crate) validate: for<'r> fn(&'r AdmissionAttributes<'_>, &'r Means<'r>) -> Answered<'r>,
+    pub(crate) validate: for<'r> fn(&'r AdmissionAttributes<'_>, &'r ValidationContext<'r>) -> Answered<'r>,
 }
 
 impl Plugin {

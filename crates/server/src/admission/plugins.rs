@@ -35,16 +35,16 @@ const MISSING: &[&str] = &[
 /// The plugins that are part of how objects are created. They cannot be disabled.
 const BUILT_IN: &[&str] = &["StorageObjectInUseProtection", "TaintNodesByCondition"];
 
-/// What becomes of a plugin whose name is known from kube-apiserver, or is not.
+/// Whether a plugin is implemented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It works here.
+    /// It is implemented.
     Here,
-    /// It does not work here, and guards no boundary.
+    /// It is not implemented, and its name is accepted because it guards no boundary.
     WithoutEffect,
-    /// It does not work here, and nobody must rely on it.
+    /// It is not implemented, and its name is refused so that nobody relies on it.
     Missing,
-    /// There is no such plugin.
+    /// Kubernetes has no plugin of this name.
     Nowhere,
 }
 
@@ -94,7 +94,7 @@ impl AdmissionPlugins {
         PLUGINS.iter().map(|plugin| plugin.name)
     }
 
-    /// What becomes of the plugin with this name.
+    /// Whether the plugin with this name is implemented.
     pub(super) fn known(name: &str) -> Known {
         if BUILT_IN.contains(&name) || Self::names().any(|known| known == name) {
             return Known::Here;

@@ -1,6 +1,6 @@
 //! PodSecurity: refuses pods that violate the Pod Security Standard which the labels of their namespace enforce, and
 //! warns of violations and notes them in the audit log where the labels ask for that. Mirror pods are treated like all
-//! others (MP-24). The configuration of the plugin says what holds without labels, and whom nothing is asked about.
+//! others (MP-24). The configuration of the plugin has the defaults for namespaces without labels, and the exemptions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use portcullis_store::{Entry, List, Store as _};
 use tokio::task::spawn_blocking;
 
 use super::configuration::PodSecurity;
-use super::plugin::{Means, Plugin};
+use super::plugin::{Plugin, ValidationContext};
 use super::pod_security_metrics::Mode;
 use crate::http::status::Status;
 use crate::registry::admission::{AdmissionAttributes, Operation};
@@ -36,7 +36,7 @@ const ERROR: &str = "pod-security.kubernetes.io/error";
 pub(super) static PLUGIN: Plugin = Plugin {
     name: "PodSecurity",
     handles,
-    validate: |attributes, means| Box::pin(validate(attributes, means)),
+    validate: |attributes, context| Box::pin(validate(attributes, context)),
     ..Plugin::NONE
 };
 
@@ -51,17 +51,21 @@ fn handles(attributes: &AdmissionAttributes<'_>) -> bool {
         }
 }
 
-async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Result<(), Status> {
+async fn validate(
+    attributes: &AdmissionAttributes<'_>,
+    context: &ValidationContext<'_>,
+) -> Result<(), Status> {
     let Some(object) = attributes.object.as_deref() else { return Ok(()) };
-    let (configuration, metrics, remarks) = (means.pod_security, means.pod_security_metrics, means.remarks);
+    let (configuration, metrics, remarks) =
+        (context.pod_security, context.pod_security_metrics, context.remarks);
     if attributes.resource.is_namespace {
-        return validate_namespace(attributes, object, means).await;
+        return validate_namespace(attributes, object, context).await;
     }
     if configuration.exempts_namespace(attributes.namespace) {
-        return exempt("namespace", attributes, means);
+        return exempt("namespace", attributes, context);
     }
     if configuration.exempts_user(&attributes.user.name) {
-        return exempt("user", attributes, means);
+        return exempt("user", attributes, context);
     }
     // NamespaceLifecycle refuses what is in no namespace, unless it is switched off. Then nothing is known to be allowed.
     let namespace = attributes.stored(&NAMESPACES, "", attributes.namespace).await;
@@ -87,7 +91,7 @@ async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Re
         },
     };
     if configuration.runtime_classes.contains(pod.runtime_class()) {
-        return exempt("runtimeClass", attributes, means);
+        return exempt("runtimeClass", attributes, context);
     }
     if let Some(error) = errors.told().0.first() {
         remarks.annotate(ERROR, format!("Failed to parse policy: {}", error.message()));
@@ -98,38 +102,52 @@ async fn validate(attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Re
         let found = violations(policy.enforce, pod);
         metrics.evaluated(policy.enforce, Mode::Enforce, found.is_empty(), attributes);
         if !found.is_empty() {
-            audit(policy, pod, attributes, means);
+            audit(policy, pod, attributes, context);
             let why =
                 format!("violates PodSecurity {}: {}", quoted(&policy.enforce.to_string()), told(&found));
             return Err(attributes.forbidden(&why, Vec::new()));
         }
     }
-    remark(policy, pod, attributes, means);
+    remark(policy, pod, attributes, context);
     Ok(())
 }
 
-/// Lets a write pass that nothing is asked about, and notes why.
-fn exempt(why: &str, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) -> Result<(), Status> {
-    means.pod_security_metrics.exempted(attributes);
-    means.remarks.annotate(EXEMPT, why.to_owned());
+/// Allows an exempt write, and notes the reason for the audit log.
+fn exempt(
+    why: &str,
+    attributes: &AdmissionAttributes<'_>,
+    context: &ValidationContext<'_>,
+) -> Result<(), Status> {
+    context.pod_security_metrics.exempted(attributes);
+    context.remarks.annotate(EXEMPT, why.to_owned());
     Ok(())
 }
 
 /// Warns of what a pod violates, and notes it for the audit log.
-fn remark(policy: Policy, pod: Pod<'_>, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) {
-    audit(policy, pod, attributes, means);
+fn remark(
+    policy: Policy,
+    pod: Pod<'_>,
+    attributes: &AdmissionAttributes<'_>,
+    context: &ValidationContext<'_>,
+) {
+    audit(policy, pod, attributes, context);
     let warned = violations(policy.warn, pod);
     if !warned.is_empty() {
-        means.remarks.warn([would_violate(policy.warn, &warned)]);
-        means.pod_security_metrics.evaluated(policy.warn, Mode::Warn, false, attributes);
+        context.remarks.warn([would_violate(policy.warn, &warned)]);
+        context.pod_security_metrics.evaluated(policy.warn, Mode::Warn, false, attributes);
     }
 }
 
-fn audit(policy: Policy, pod: Pod<'_>, attributes: &AdmissionAttributes<'_>, means: &Means<'_>) {
+fn audit(
+    policy: Policy,
+    pod: Pod<'_>,
+    attributes: &AdmissionAttributes<'_>,
+    context: &ValidationContext<'_>,
+) {
     let audited = violations(policy.audit, pod);
     if !audited.is_empty() {
-        means.remarks.annotate(AUDITED, would_violate(policy.audit, &audited));
-        means.pod_security_metrics.evaluated(policy.audit, Mode::Audit, false, attributes);
+        context.remarks.annotate(AUDITED, would_violate(policy.audit, &audited));
+        context.pod_security_metrics.evaluated(policy.audit, Mode::Audit, false, attributes);
     }
 }
 
@@ -146,9 +164,9 @@ fn told(found: &[Violation]) -> String {
 async fn validate_namespace(
     attributes: &AdmissionAttributes<'_>,
     namespace: &Map,
-    means: &Means<'_>,
+    context: &ValidationContext<'_>,
 ) -> Result<(), Status> {
-    let (configuration, remarks) = (means.pod_security, means.remarks);
+    let (configuration, remarks) = (context.pod_security, context.remarks);
     let defaults = &configuration.defaults;
     let (policy, errors) = Policy::of(namespace, defaults);
     let (old_policy, old_errors) = attributes.old.map(|old| Policy::of(old, defaults)).unwrap_or_default();

@@ -106,7 +106,7 @@ impl PodSecurityMetrics {
         self.evaluations.get_or_create(&labels).inc();
     }
 
-    /// Counts a write that nothing is asked about.
+    /// Counts an exempt write.
     pub(super) fn exempted(&self, attributes: &AdmissionAttributes<'_>) {
         self.exemptions.get_or_create(&WriteLabels::of(attributes)).inc();
     }

@@ -20,7 +20,7 @@ use super::large_work::LargeWork;
 use super::server_metrics::Metrics;
 use crate::admission::policies::Policies;
 use crate::admission::webhook::Webhooks;
-use crate::admission::{AdmissionConfiguration, AdmissionPlugins, Gate, Parts};
+use crate::admission::{AdmissionConfiguration, AdmissionPlugins, AdmissionState, Gate};
 use crate::audit::Audit;
 use crate::authn::Authentication;
 use crate::authn::impersonation::Remembered;
@@ -35,7 +35,7 @@ use crate::registry::runtime_config::RuntimeConfig;
 
 /// Everything that is needed to answer requests. Shared by all connections.
 pub struct App {
-    admission: Parts,
+    admission: AdmissionState,
     /// Held while an object gets what all objects of its kind share, until it is stored.
     pub(super) allocating: Mutex<()>,
     pub(super) authentication: Arc<Authentication>,
@@ -113,7 +113,7 @@ impl App {
         let mut checks = vec![Check::ping()];
         checks.extend(config.checks);
         checks.push(Check::shutdown(Arc::clone(&is_shutting_down)));
-        let admission = Parts {
+        let admission = AdmissionState {
             plugins: config.admission,
             configuration: config.admission_configuration,
             webhooks: Webhooks::new(config.metrics.admission_webhooks.clone()),

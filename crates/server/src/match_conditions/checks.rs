@@ -1,4 +1,4 @@
-//! What expressions about a write ask the authorizers of the server, by the variable `authorizer`.
+//! The authorization checks of expressions about a write (the variable `authorizer`).
 //!
 //! Evaluating never waits, and authorizers may have to. So an expression that needs an answer which is not there yet fails, and
 //! its question is noted. Whoever evaluates gets the answers, and evaluates again, until no question is open.

@@ -1,5 +1,5 @@
-//! How many copies of what it reads an expression can put into one value. A loop that makes `[x, x]` of each `x` doubles them,
-//! and loops over the results of loops, or macros in macros, do so again and again.
+//! Computes how many copies of its input an expression can put into one value. A loop that makes `[x, x]` of each `x` doubles
+//! the input; a loop over the result of such a loop doubles it again.
 
 use kube_cel::cel::common::ast::operators::{
     ADD, CONDITIONAL, EQUALS, GREATER, GREATER_EQUALS, IN, INDEX, LESS, LESS_EQUALS, LOGICAL_AND,

@@ -15,7 +15,7 @@ pub(super) const MAX_BYTES: usize = 4 << 20;
 /// A version and a kind that a document may have.
 pub(super) type Form = (&'static str, &'static str);
 
-/// What a plugin makes of its document: a configuration, which counts only without errors, and the errors in its fields.
+/// A configuration of a plugin, and the errors in its fields. The configuration is used only if there are no errors.
 pub(super) type Taken<T> = Result<(T, FieldErrors), String>;
 
 /// Reads one document.

@@ -50,7 +50,7 @@ struct PluginEntry {
 #[derive(Clone, Debug, Default)]
 pub struct AdmissionConfiguration {
     pub(super) pod_security: PodSecurity,
-    /// What may be used only where a quota limits it.
+    /// The resources that need a quota (plugin ResourceQuota).
     pub(super) limited: Arc<[LimitedResource]>,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct PolicyMetrics {
     pairs: Arc<RwLock<HashSet<(String, String)>>>,
 }
 
-/// Why a validation is against a write. kube-apiserver calls an expression that is false an invalid one.
+/// Why a validation did not accept a write. kube-apiserver calls an expression that is false an invalid one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorType {
     /// It cannot be compiled.
@@ -75,18 +75,18 @@ impl PolicyMetrics {
         };
         registry.register(
             "apiserver_validating_admission_policy_check",
-            "Validations of admission policies that were against a write, by policy, binding and what became of the write",
+            "Validations of admission policies that did not accept a write, by policy, binding and enforcement action",
             metrics.checks.clone(),
         );
         registry.register(
             "apiserver_validating_admission_policy_check_duration_seconds",
-            "Time of single validations of admission policies that were against a write",
+            "Time of the validations of admission policies that did not accept a write",
             metrics.durations.clone(),
         );
         metrics
     }
 
-    /// Counts what became of a write by a validation: `deny`, `warn`, `audit`, or `allow` if the failure is ignored. `elapsed` is the
+    /// Counts a validation that did not accept a write, with the enforcement action: `deny`, `warn`, `audit`, or `allow` if the failure is ignored. `elapsed` is the
     /// time of the validation.
     pub(super) fn checked(
         &self,

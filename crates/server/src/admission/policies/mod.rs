@@ -193,6 +193,12 @@ impl Judging {
             self.judged = Some(judge(&self.bound, inputs, &mut self.budget, &self.checks));
         }
     }
+
+    /// The result. A policy that was not evaluated is never left out.
+    fn result(self) -> (Bound, Judged) {
+        let judged = self.judged.unwrap_or_else(|| Judged::Misconfigured("it was not evaluated".to_owned()));
+        (self.bound, judged)
+    }
 }
 
 impl Policies {
@@ -218,8 +224,7 @@ impl Policies {
                 }
             }
             if is_done {
-                let judged = all.into_iter().filter_map(|judging| Some((judging.bound, judging.judged?)));
-                return Ok(judged.collect());
+                return Ok(all.into_iter().map(Judging::result).collect());
             }
         }
     }
