@@ -30,10 +30,17 @@ pub struct Identity {
 impl Identity {
     /// Reads PEM files: the authority of the server, and the client's certificate and key.
     pub fn read(authority: &Path, certificate: &Path, key: &Path) -> Self {
-        let config = trusting(authority)
-            .with_client_auth_cert(chain(certificate), PrivateKeyDer::from_pem_file(key).unwrap())
-            .unwrap();
-        Self { config: Arc::new(config), token: None }
+        Self::try_read(authority, certificate, key).unwrap()
+    }
+
+    /// Reads PEM files, as [`Identity::read`].
+    ///
+    /// # Errors
+    /// A client should not use this certificate, or not with this key.
+    pub fn try_read(authority: &Path, certificate: &Path, key: &Path) -> Result<Self, rustls::Error> {
+        let key = PrivateKeyDer::from_pem_file(key).unwrap();
+        let config = trusting(authority).with_client_auth_cert(chain(certificate), key)?;
+        Ok(Self { config: Arc::new(config), token: None })
     }
 
     /// Reads the authority of the server; the client sends a token with every request.

@@ -7,8 +7,6 @@
     clippy::unwrap_used,
     reason = "a test that cannot be set up must stop at once and say where"
 )]
-
-pub mod curl;
 pub mod etcd;
 pub mod exchanges;
 pub mod fake_tpm;
@@ -26,6 +24,7 @@ pub mod process;
 pub mod program;
 pub mod protobuf;
 pub mod recorded;
+pub mod request;
 pub mod scratch;
 pub mod software_tpm;
 pub mod tcp_proxy;

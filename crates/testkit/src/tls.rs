@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Stdio};
 
-use crate::curl::Identity;
+use crate::request::Identity;
 use crate::tool;
 
 /// Where SubjectAccessReviews are sent.

@@ -10,9 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use portcullis_pki::{KeyPair, pem};
-use portcullis_testkit::curl::Curl;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kubelet::{FakeKubelet, Options};
+use portcullis_testkit::request::Request;
 use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait;
@@ -99,8 +99,8 @@ fn requests_watches_and_http_2_pass_the_proxy_in_the_name_of_the_node_at_118() {
 
     // HTTP/2.
     let pair = dir.join("proxy-client.pem").display().to_string();
-    let curl = Curl::new("GET", format!("https://{}/version", proxy.address), dir.join("proxy-ca.crt"));
-    let answer = ["--http2", "--cert", &pair, "--key", &pair].into_iter().fold(curl, Curl::word).send();
+    let curl = Request::new("GET", format!("https://{}/version", proxy.address), dir.join("proxy-ca.crt"));
+    let answer = ["--http2", "--cert", &pair, "--key", &pair].into_iter().fold(curl, Request::word).send();
     assert!(answer.head.starts_with("http/2 200"), "{}", answer.head);
 
     // A certificate of another start, and no certificate, get nothing.

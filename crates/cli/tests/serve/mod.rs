@@ -11,12 +11,12 @@
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::PathBuf;
 
-use portcullis_testkit::curl::Curl;
 use portcullis_testkit::etcd::{ClientTls, Etcd, Options};
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::ports::ReservedPort;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
+use portcullis_testkit::request::Request;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait;
@@ -235,7 +235,7 @@ fn without_etcd_the_server_says_that_it_waits_and_serves_nothing_until_etcd_is_t
         }
     }
     let url = format!("https://{}/api", waiting.address);
-    assert_eq!(Curl::new("GET", url, ca.clone()).send().header("retry-after"), "1");
+    assert_eq!(Request::new("GET", url, ca.clone()).send().header("retry-after"), "1");
     wait::until("it says what it waits for", || {
         let log = waiting.process.log();
         log.contains("waiting for etcd") && log.contains(&etcd.endpoint())

@@ -15,7 +15,11 @@ mod check;
 pub mod checks;
 pub mod claims;
 #[cfg(feature = "cel")]
+mod compile;
+#[cfg(feature = "cel")]
 mod evaluate;
+#[cfg(feature = "cel")]
+mod functions;
 #[cfg(feature = "cel")]
 mod growth;
 #[cfg(feature = "cel")]
@@ -35,7 +39,7 @@ mod types;
 mod writes;
 
 #[cfg(feature = "cel")]
-use evaluate::Expression;
+use compile::Expression;
 pub use rules::RULES;
 pub use writes::{AdmissionConditions, Write, admission_faults};
 
@@ -50,7 +54,7 @@ use policy::rules::aggregate;
 pub fn selector_faults(expressions: Vec<String>) -> BTreeMap<String, String> {
     #[cfg(feature = "cel")]
     {
-        let checked = evaluate::check_selectors(&expressions);
+        let checked = compile::check_selectors(&expressions);
         let both = expressions.into_iter().zip(checked);
         both.filter_map(|(text, checked)| checked.err().map(|fault| (text, fault))).collect()
     }
@@ -89,7 +93,7 @@ impl Conditions {
     /// # Errors
     /// The index and the error of each invalid expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
-        Self::of(expressions, evaluate::compile(expressions))
+        Self::of(expressions, compile::compile(expressions))
     }
 
     fn of(

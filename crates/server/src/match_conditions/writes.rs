@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::checks::Checks;
 use super::{Conditions, Matched};
 #[cfg(feature = "cel")]
-use super::{authorizer, evaluate};
+use super::{authorizer, compile, evaluate};
 
 /// What is wrong with match conditions of admission webhooks that cannot be compiled, by expression. Takes time for each: not
 /// for a thread that serves requests.
@@ -56,7 +56,7 @@ impl AdmissionConditions {
     /// # Errors
     /// The index and the error of each invalid expression.
     pub fn compile(expressions: &[String]) -> Result<Self, Vec<(usize, String)>> {
-        let conditions = Conditions::of(expressions, evaluate::compile_admission(expressions))?;
+        let conditions = Conditions::of(expressions, compile::compile_admission(expressions))?;
         let asks = conditions.conditions.iter().any(|(_, condition)| {
             [authorizer::AUTHORIZER, authorizer::REQUEST_RESOURCE]
                 .into_iter()

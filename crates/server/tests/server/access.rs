@@ -284,7 +284,7 @@ fn impersonation_without_a_user_is_refused_and_without_anything_is_none_an_121_a
 }
 
 /// The user that the server authenticates a caller as.
-fn whoami(request: crate::common::Curl) -> serde_json::Value {
+fn whoami(request: crate::common::Request) -> serde_json::Value {
     let answer = request.send();
     assert_eq!(answer.code, 201, "{}", String::from_utf8_lossy(&answer.body));
     answer.json()["status"]["userInfo"].clone()

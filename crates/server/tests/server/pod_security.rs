@@ -1,7 +1,7 @@
 //! PodSecurity with a configuration: what holds without labels, and who is exempt. The words and the annotations are those of
 //! kube-apiserver.
 
-use portcullis_testkit::curl::{Answer, Curl};
+use portcullis_testkit::request::{Answer, Request};
 use serde_json::{Value, json};
 
 use crate::common::{Setup, Started, start_with};
@@ -43,17 +43,17 @@ fn host_pod(runtime_class: Option<&str>) -> Value {
     json!({"metadata": {"generateName": "p-"}, "spec": spec})
 }
 
-fn by_admin(server: &Started, request: Curl) -> Answer {
+fn by_admin(server: &Started, request: Request) -> Answer {
     request.by(&server.admin()).send()
 }
 
 /// Another administrator.
-fn by_bob(server: &Started, request: Curl) -> Answer {
+fn by_bob(server: &Started, request: Request) -> Answer {
     let request = request.header("Impersonate-User: bob").header("Impersonate-Group: system:masters");
     by_admin(server, request)
 }
 
-fn pods(server: &Started, namespace: &str, pod: &Value) -> Curl {
+fn pods(server: &Started, namespace: &str, pod: &Value) -> Request {
     server.post(&format!("/api/v1/namespaces/{namespace}/pods"), pod.to_string())
 }
 

@@ -607,7 +607,7 @@ fn a_policy_asks_what_somebody_may_do() {
         let request = server.request("POST", CONFIG_MAPS).by(&alice).header("Content-Type: application/json");
         request.body(config_map(name, &data).to_string()).send()
     };
-    let why = |answer: portcullis_testkit::curl::Answer| {
+    let why = |answer: portcullis_testkit::request::Answer| {
         answer.assert_status(422, "Invalid")["message"].as_str().unwrap().to_owned()
     };
     assert!(why(post("a", json!({}))).ends_with("denied request: alice may not open a"));

@@ -76,8 +76,7 @@ fn filled(text: &str, saved: &BTreeMap<String, String>) -> String {
 
 fn ask(server: &Started, case: &Value, saved: &BTreeMap<String, String>) -> (Seen, Value) {
     let fill = |value: &Value| filled(value.as_str().unwrap(), saved);
-    let mut request =
-        server.request(case["method"].as_str().unwrap(), &fill(&case["path"])).word("--globoff");
+    let mut request = server.request(case["method"].as_str().unwrap(), &fill(&case["path"]));
     let mut headers = BTreeMap::from([("Accept".to_owned(), "application/json".to_owned())]);
     if let Some(given) = case["headers"].as_object() {
         headers.extend(given.iter().map(|(name, value)| (name.clone(), fill(value))));

@@ -13,7 +13,7 @@ use policy::User;
 use serde_json::{Map, Value};
 
 #[cfg(feature = "cel")]
-use super::{check, evaluate};
+use super::{check, compile, evaluate};
 
 /// The purpose of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum Purpose {
 #[derive(Debug)]
 pub struct Expression {
     #[cfg(feature = "cel")]
-    compiled: evaluate::Expression,
+    compiled: compile::Expression,
 }
 
 /// The variables of an expression: the claims of a token, or its user.
@@ -43,10 +43,10 @@ pub struct Subject {
 impl Expression {
     /// Compiles expressions, one result for each. Takes time for each.
     pub fn compile(expressions: Vec<(String, Purpose)>) -> Vec<Result<Self, String>> {
-        let checks: Vec<(String, evaluate::TokenCheck)> = expressions
+        let checks: Vec<(String, compile::TokenCheck)> = expressions
             .into_iter()
             .map(|(text, purpose)| {
-                let check: evaluate::TokenCheck = match purpose {
+                let check: compile::TokenCheck = match purpose {
                     Purpose::Mapping => |expression| check::check_claims(expression, false),
                     Purpose::ClaimRule => |expression| check::check_claims(expression, true),
                     Purpose::UserRule => check::check_user,
@@ -54,13 +54,13 @@ impl Expression {
                 (text, check)
             })
             .collect();
-        let compiled = evaluate::compile_of_token(&checks).into_iter();
+        let compiled = compile::compile_of_token(&checks).into_iter();
         compiled.map(|compiled| compiled.map(|compiled| Self { compiled })).collect()
     }
 
     /// Whether it reads a claim of this name.
     pub fn reads_claim(&self, name: &str) -> bool {
-        functions::reads_claim(self.compiled.parsed(), name)
+        functions::reads_claim(&self.compiled.parsed, name)
     }
 }
 

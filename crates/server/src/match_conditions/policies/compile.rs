@@ -7,7 +7,7 @@ use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use super::texts::{Fault, Texts};
 use crate::match_conditions::Conditions;
 use crate::match_conditions::check::{PolicyScope, variable_name};
-use crate::match_conditions::evaluate::{Expression, compile_policy, on_large_stack};
+use crate::match_conditions::compile::{Expression, compile_policy, on_large_stack};
 use crate::match_conditions::parts::parts;
 use crate::match_conditions::types::{BOOL, NULL, STRING, Type};
 
@@ -170,7 +170,7 @@ impl Compiler {
 
     fn needs(&self, expression: &Expression) -> Vec<usize> {
         let mut direct = BTreeSet::new();
-        collect(expression.parsed(), &self.numbers, &mut direct);
+        collect(&expression.parsed, &self.numbers, &mut direct);
         let mut all = direct.clone();
         for at in direct {
             all.extend(self.variables.get(at).into_iter().flat_map(|variable| &variable.part.needs));

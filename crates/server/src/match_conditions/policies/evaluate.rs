@@ -10,7 +10,8 @@ use super::compile::{Compiled, Part};
 use super::judgement::{Budget, Checked, Judgement, OUT_OF_BUDGET, Timed};
 use crate::match_conditions::check::variable_name;
 use crate::match_conditions::checks::Checks;
-use crate::match_conditions::evaluate::{Expression, Request, text_of};
+use crate::match_conditions::compile::Expression;
+use crate::match_conditions::evaluate::{Request, text_of};
 use crate::match_conditions::{Matched, authorizer};
 
 /// The longest message of an expression.

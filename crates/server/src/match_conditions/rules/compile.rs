@@ -7,7 +7,7 @@ use portcullis_apimachinery::quote::quoted;
 use super::cost::{self, Cardinality};
 use super::evaluate::{CompiledRule, CompiledRules, Node};
 use super::names;
-use crate::match_conditions::evaluate::{compile_rule, on_large_stack};
+use crate::match_conditions::compile::{compile_rule, on_large_stack};
 use crate::match_conditions::types::{BOOL, STRING, Type};
 
 /// The most rules of a schema. DIVERGES: Kubernetes has no limit but that of their cost.
@@ -152,7 +152,7 @@ impl Walk {
         (of, old): (&Type, &Type),
         path: &str,
         place: Place<'_>,
-    ) -> Option<crate::match_conditions::evaluate::Expression> {
+    ) -> Option<crate::match_conditions::compile::Expression> {
         let text = &*rule.message_expression;
         if text.trim().is_empty() {
             return None;

@@ -5,7 +5,7 @@ use kinds::custom::{Format, JsonType, Schema};
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 use portcullis_apimachinery::cel;
 
-use crate::match_conditions::evaluate::Expression;
+use crate::match_conditions::compile::Expression;
 use crate::match_conditions::macros::{self, OPTIONAL, PAIRS, PRESENT};
 use crate::match_conditions::selection::{FIELD, OPTIONAL_FIELD};
 
@@ -117,7 +117,7 @@ fn size(schema: &Schema) -> u64 {
 /// The estimated cost of an expression for one value of a schema.
 pub(super) fn of(expression: &Expression, schema: &Schema) -> u64 {
     let scopes = ["self", "oldSelf"].map(|name| (name.to_owned(), Known::Schema(schema)));
-    Estimate { scopes: scopes.into() }.cost(expression.parsed()).0
+    Estimate { scopes: scopes.into() }.cost(&expression.parsed).0
 }
 
 /// The schema or the size of a value.

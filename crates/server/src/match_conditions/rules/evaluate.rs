@@ -12,7 +12,8 @@ use portcullis_apimachinery::quote::quoted;
 use serde_json::Value as Json;
 
 use super::values::Converted;
-use crate::match_conditions::evaluate::{Expression, run_rule};
+use crate::match_conditions::compile::Expression;
+use crate::match_conditions::evaluate::run_rule;
 
 /// The budget of the rules of one write, in bytes that they read, approximately.
 const BUDGET: u64 = 1 << 27;
@@ -158,13 +159,13 @@ impl Walk {
 
     /// Whether an expression may be evaluated, which is charged.
     fn takes(&self, expression: &Expression, measured: &Converted) -> bool {
-        let longest = match expression.splits() {
+        let longest = match expression.splits {
             true => measured.longest.max(measured.longest_text),
             false => measured.longest,
         };
         let cost = expression.steps(longest).and_then(|steps| {
             let bytes = u64::try_from(measured.bytes).ok()?;
-            let copies = if steps > 1 { expression.growth() } else { 1 };
+            let copies = if steps > 1 { expression.growth } else { 1 };
             let steps = u64::try_from(steps.checked_mul(copies)?).ok()?;
             steps.checked_mul(bytes.max(64))?.checked_add(EACH)
         });

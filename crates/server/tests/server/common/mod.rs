@@ -35,8 +35,8 @@ use portcullis_server::http::limits::Limits;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::signing::Signing;
 use portcullis_server::{ApiServer, App, Config, Kinds, KubeletSettings, Metrics};
-pub(crate) use portcullis_testkit::curl::{Answer, Curl, Identity};
 use portcullis_testkit::https::{self, Client};
+pub(crate) use portcullis_testkit::request::{Answer, Identity, Request};
 pub(crate) use portcullis_testkit::tls::{REVIEWS, Tls};
 use portcullis_testkit::tool;
 use serde_json::{Value, json};
@@ -429,9 +429,9 @@ impl Started {
         &self.authority
     }
 
-    pub(crate) fn request(&self, method: &str, path: &str) -> Curl {
+    pub(crate) fn request(&self, method: &str, path: &str) -> Request {
         let url = format!("https://localhost:{}{path}", self.address.port());
-        Curl::new(method, url, self.dir.join("ca.crt"))
+        Request::new(method, url, self.dir.join("ca.crt"))
     }
 
     /// A connection of the administrator, with HTTP/1.1.
@@ -443,7 +443,7 @@ impl Started {
         Tls::open(self.address, &self.dir.join("ca.crt"), identity, protocol)
     }
 
-    pub(crate) fn get(&self, path: &str) -> Curl {
+    pub(crate) fn get(&self, path: &str) -> Request {
         self.request("GET", path)
     }
 
@@ -473,7 +473,7 @@ impl Started {
         String::from_utf8(out.stdout).unwrap().lines().map(|code| code.parse().unwrap()).collect()
     }
 
-    pub(crate) fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Curl {
+    pub(crate) fn post(&self, path: &str, body: impl Into<Vec<u8>>) -> Request {
         self.request("POST", path).header("Content-Type: application/json").body(body)
     }
 }
