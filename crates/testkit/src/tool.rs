@@ -22,6 +22,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("swtpm", "swtpm"),
     ("swtpm_localca", "swtpm-tools"),
     ("swtpm_setup", "swtpm-tools"),
+    ("systemd-analyze", "systemd"),
     ("tpm2_flushcontext", "tpm2-tools"),
     ("valgrind", "valgrind"),
     ("zstd", "zstd"),

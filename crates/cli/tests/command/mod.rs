@@ -18,5 +18,6 @@ mod preflight;
 mod review;
 mod state;
 mod support;
+mod units;
 mod vectors;
 mod who_can;

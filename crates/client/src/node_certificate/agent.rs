@@ -208,6 +208,10 @@ impl Agent {
             let error = match self.attempt(left).await {
                 Ok(pair) => return Ok(pair),
                 Err(CredentialError::Stopped) => return Err(CredentialError::Stopped),
+                // Asking took a part of the time.
+                Err(CredentialError::Pending { name, is_approved, .. }) => {
+                    CredentialError::Pending { name, is_approved, waited: wait }
+                }
                 Err(error) => error,
             };
             let retry_in = failures.failed(false, self.clock.now(), fraction());

@@ -1,5 +1,6 @@
 //! Logs, exec, attach, port forwarding and proxies, through the running server to a fake kubelet.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -34,7 +35,7 @@ const AUDIT_ALL: &str = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{le
 pub(crate) struct Connected {
     pub(crate) kubelet: FakeKubelet,
     pub(crate) server: Started,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Connected {
@@ -57,7 +58,7 @@ impl Connected {
         };
         change(&mut kubelets, scratch.path());
         let server = start_with(Setup { is_cluster: true, kubelets, ..setup });
-        let connected = Self { kubelet, server, _scratch: scratch };
+        let connected = Self { kubelet, server, scratch };
         connected.must(201, "POST", "/api/v1/nodes", &json!({"metadata": {"name": "node-1"}}));
         connected.says("InternalIP", "127.0.0.1");
         connected.must(201, "POST", "/api/v1/namespaces", &json!({"metadata": {"name": "ns"}}));
@@ -423,6 +424,37 @@ fn a_kubelet_of_another_authority_gets_nothing_unless_that_is_asked_for() {
         kubelets.is_insecure = true;
     });
     assert_eq!(connected.get(&format!("{PODS}/p/log")).code, 200);
+}
+
+#[test]
+fn certificates_for_kubelets_are_taken_up_when_their_files_change() {
+    let connected = Connected::start_with(Options::default(), Setup::default(), |kubelets, folder| {
+        // At first the authority is that of clients, which signed no kubelet.
+        let authority = folder.join("kubelets.pem");
+        fs::copy(folder.join("client-ca.pem"), &authority).unwrap();
+        kubelets.authority = Some(authority);
+        let (certificate, key) = kubelets.client.clone().unwrap();
+        let (mine, my_key) = (folder.join("mine.pem"), folder.join("mine.key"));
+        fs::copy(certificate, &mine).unwrap();
+        fs::copy(key, &my_key).unwrap();
+        kubelets.client = Some((mine, my_key));
+    });
+    let file = |name: &str| connected.scratch.path().join(name);
+    let log = format!("{PODS}/p/log");
+    assert_eq!(connected.get(&log).code, 500);
+
+    fs::copy(connected.kubelet.authority(), file("kubelets.pem")).unwrap();
+    until("the authority is taken up", || connected.get(&log).code == 200);
+    let asked_by = || connected.kubelet.requests().pop().and_then(|request| request.certificate).unwrap();
+    assert_eq!(asked_by(), "kube-apiserver-kubelet-client");
+
+    let (certificate, key) = connected.kubelet.client_certificate("renewed", "renewed-apiserver", &[]);
+    fs::copy(key, file("mine.key")).unwrap();
+    fs::copy(certificate, file("mine.pem")).unwrap();
+    until("the certificate is taken up", || {
+        connected.get(&log);
+        asked_by() == "renewed-apiserver"
+    });
 }
 
 #[test]
