@@ -24,6 +24,8 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
 const MASTERS: &str = "system:masters";
+/// What the names of all headers of impersonation begin with.
+const PREFIX: &str = "impersonate-";
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 /// With at least this many groups or extra values, permission for all of them is checked first (AN-145, AN-146).
 const MANY: usize = 4;
@@ -40,6 +42,10 @@ impl Wanted {
     /// # Errors
     /// 400 for groups, UID or extra values without a user.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Option<Self>, Status> {
+        // Few requests have such a header.
+        if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+            return Ok(None);
+        }
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let first = |name: &str| headers.get(name).map(text).unwrap_or_default();
         let (name, uid) = (first("impersonate-user"), first("impersonate-uid"));

@@ -163,8 +163,13 @@ struct Clause<'a> {
 /// is accepted.
 fn clauses(headers: &HeaderMap) -> Vec<Clause<'_>> {
     let value = headers.get(ACCEPT).map_or(Ok(""), |value| value.to_str()).unwrap_or("?");
-    if value.trim().is_empty() {
-        return vec![Clause { media: "*/*", parameters: Vec::new(), quality: 1.0 }];
+    // Most clients accept one media type, without parameters.
+    if memchr::memchr2(b',', b';', value.as_bytes()).is_none() {
+        let media = match value.trim() {
+            "" => "*/*",
+            media => media,
+        };
+        return vec![Clause { media, parameters: Vec::new(), quality: 1.0 }];
     }
     let mut clauses: Vec<Clause<'_>> = value.split(',').map(Clause::read).collect();
     clauses.sort_by(|a, b| b.quality.total_cmp(&a.quality));

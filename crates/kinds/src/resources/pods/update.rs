@@ -36,6 +36,9 @@ pub(super) fn validate_update(pod: &Map, old: &Map) -> Errors {
     }
     added_tolerations(&new_spec, &old_spec, &kept, &mut errors);
     removed_gates(&new_spec, &old_spec, &mut errors);
+    if pod.get("spec") == old.get("spec") {
+        return errors;
+    }
     let rest = rest_of_spec(pod, old, &mut errors);
     errors.push_if(!amount::same_optional(rest.as_ref(), old.get("spec")), || new_spec.forbidden(
             "pod updates may not change fields other than `spec.containers[*].image`, \
