@@ -74,12 +74,9 @@ impl fmt::Display for Instant {
             Ok(year @ ..=9999) => f.write_str(text(&digits::<4>(year.into())))?,
             _ => write!(f, "{year:04}")?,
         }
-        let rest = [("-", month), ("-", day), ("T", hour), (":", minute), (":", second)];
-        for (separator, value) in rest {
-            f.write_str(separator)?;
-            f.write_str(text(&digits::<2>(value)))?;
-        }
-        f.write_str("Z")
+        let ([o1, o2], [d1, d2]) = (digits(month), digits(day));
+        let ([h1, h2], [m1, m2], [s1, s2]) = (digits(hour), digits(minute), digits(second));
+        f.write_str(text(&[b'-', o1, o2, b'-', d1, d2, b'T', h1, h2, b':', m1, m2, b':', s1, s2, b'Z']))
     }
 }
 

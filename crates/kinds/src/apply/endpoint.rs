@@ -41,7 +41,7 @@ static NOT_OWNED: LazyLock<FieldSet> = LazyLock::new(|| {
     ])
 });
 
-/// `metadata.managedFields`, which nobody owns. The new object does not have it while it is compared.
+/// `metadata.managedFields`, which nobody owns. The new object may not have it while it is compared.
 static MANAGED_FIELDS: LazyLock<FieldSet> = LazyLock::new(|| FieldSet::of_names(&["metadata.managedFields"]));
 
 /// The endpoint of a write.

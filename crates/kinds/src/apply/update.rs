@@ -33,6 +33,16 @@ pub(super) fn set_managed_fields(object: &mut Map, entries: Vec<Value>) {
     metadata.insert(FIELD.to_owned(), Value::Array(entries));
 }
 
+/// Sets the time of an entry of the `managedFields` of an object.
+fn renew(object: &mut Map, at: usize, time: &str) {
+    let metadata = object.get_mut("metadata");
+    let Some(Value::Array(entries)) = metadata.and_then(|metadata| metadata.get_mut(FIELD)) else { return };
+    if let Some(entry) = entries.get_mut(at).and_then(Value::as_object_mut) {
+        entry.insert("time".to_owned(), time.into());
+        sort(entries);
+    }
+}
+
 /// The object before a write, in the version of the endpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'o> {
@@ -46,41 +56,41 @@ impl<V: Versions> Endpoint<'_, V> {
     /// Records in the `managedFields` of an object what a manager changed, with what the body said of them: an empty list
     /// clears them, and a list that can be read replaces them. An object that nobody manages stays so.
     pub fn update(&self, manager: &str, write: Write<'_>, new: &mut Map) {
-        let given = take_managed_fields(new);
         let live = managed_fields(write.live);
+        // A list that is the stored one stays in its place, where comparing it is quick.
+        let is_kept = live.is_some_and(|live| managed_fields(new) == Some(live) && !is_reset(live));
+        let given = if is_kept { None } else { take_managed_fields(new) };
         // The status cannot set them, and a new object has none.
         let given = given.filter(|_| self.subresource.is_empty() && !write.is_new);
-        let is_same = given.as_ref() == live;
         let entries = match &given {
             Some(given) if is_reset(given) => return,
-            Some(given) if !is_same => match Managers::parse(Some(given)) {
+            Some(given) => match Managers::parse(Some(given)) {
                 Ok(managers) if !managers.entries.is_empty() => Some(managers),
                 _ => None,
             },
-            _ => None,
+            None => None,
         };
         let is_given = entries.is_some();
         if !write.is_new && !is_given && live.is_none() {
             return;
         }
         let manager = self.manager(manager, Operation::Update);
-        let Some(comparisons) = self.comparisons(write.live, new) else { return };
+        let Some(comparisons) = self.comparisons(write.live, new) else {
+            take_managed_fields(new);
+            return;
+        };
         if !is_given
             && let Some(entries) = live.and_then(Value::as_array)
             && let Some(quick) = self.quick(entries, &manager, &comparisons)
         {
             // A list that cannot be read changes nothing.
-            let mut entries = match given {
-                Some(Value::Array(given)) if is_same => given,
-                _ => entries.clone(),
-            };
-            if let Quick::Renewed(at) = quick
-                && let Some(entry) = entries.get_mut(at).and_then(Value::as_object_mut)
-            {
-                entry.insert("time".to_owned(), self.now.into());
-                sort(&mut entries);
+            if !is_kept {
+                set_managed_fields(new, entries.clone());
             }
-            return set_managed_fields(new, entries);
+            if let Quick::Renewed(at) = quick {
+                renew(new, at, self.now);
+            }
+            return;
         }
         let mut managers = entries.unwrap_or_else(|| Managers::parse(live).unwrap_or_default());
         // Nobody manages what cannot be read.
