@@ -78,7 +78,12 @@ fn a_machine_gets_its_certificate_in_spite_of_ten_thousand_hostile_requests_t4_t
             let flood = &flood;
             scope.spawn(move || flood(worker));
         }
-        until("the flood is filed", || filed.load(Ordering::Relaxed) >= HOSTILE * 9 / 10);
+        // However slow the machine is, the flood goes on.
+        let mut seen = 0;
+        while seen < HOSTILE * 9 / 10 {
+            until("more of the flood is filed", || filed.load(Ordering::Relaxed) > seen);
+            seen = filed.load(Ordering::Relaxed);
+        }
         world.ask("during", "worker-1", &["system:nodes"]);
         decided("asked for during the flood", "during");
     });
