@@ -119,11 +119,7 @@ fn run(target: &'static Target, time: Duration, seed: u64) -> anyhow::Result<()>
     Ok(())
 }
 
-/// The stack of a thread that runs an input, in bytes: that of a server's threads, and twice that without optimisation, which
-/// makes the frames of readers several times as large.
-const STACK: usize = if cfg!(debug_assertions) { 4 << 20 } else { 2 << 20 };
-
-/// Runs one input as a server would: in a thread with a bounded stack. Returns whether it was accepted.
+/// Runs one input as a server would: in a thread with the usual stack size. Returns whether it was accepted.
 fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Result<bool> {
     let running = keep(&format!("{}-running", target.name), input)?;
     let start = Instant::now();
@@ -131,12 +127,7 @@ fn try_input(target: &'static Target, input: &[u8], origin: &str) -> anyhow::Res
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(input)));
         (outcome, worked())
     };
-    let in_thread = || {
-        thread::scope(|scope| {
-            let running = thread::Builder::new().stack_size(STACK).spawn_scoped(scope, attempt);
-            running.expect("a thread").join().expect("panics are caught within")
-        })
-    };
+    let in_thread = || thread::scope(|scope| scope.spawn(attempt).join().expect("panics are caught within"));
     let (outcome, _) = in_thread();
     let mut taken = start.elapsed();
     if outcome.is_ok() && taken > SLOW {

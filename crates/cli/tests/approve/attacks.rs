@@ -78,7 +78,7 @@ fn a_machine_gets_its_certificate_in_spite_of_ten_thousand_hostile_requests_t4_t
             let flood = &flood;
             scope.spawn(move || flood(worker));
         }
-        // However slow the machine is, the flood goes on.
+        // Filing takes as long as the machine needs, but it must not stop.
         let mut seen = 0;
         while seen < HOSTILE * 9 / 10 {
             until("more of the flood is filed", || filed.load(Ordering::Relaxed) > seen);

@@ -29,7 +29,7 @@ fn units() -> Vec<(&'static str, PathBuf)> {
 }
 
 #[test]
-fn every_unit_is_there() {
+fn every_unit_is_tested() {
     let known: Vec<PathBuf> = units().into_iter().map(|(_, path)| path).collect();
     for folder in fs::read_dir(repository().join("deploy")).unwrap() {
         for entry in fs::read_dir(folder.unwrap().path()).unwrap() {

@@ -57,7 +57,7 @@ impl<V: Versions> Endpoint<'_, V> {
     /// clears them, and a list that can be read replaces them. An object that nobody manages stays so.
     pub fn update(&self, manager: &str, write: Write<'_>, new: &mut Map) {
         let live = managed_fields(write.live);
-        // A list that is the stored one stays in its place, where comparing it is quick.
+        // The stored list stays in the new object: comparing two equal lists is fast, and neither is copied.
         let is_kept = live.is_some_and(|live| managed_fields(new) == Some(live) && !is_reset(live));
         let given = if is_kept { None } else { take_managed_fields(new) };
         // The status cannot set them, and a new object has none.

@@ -253,7 +253,7 @@ const MAX_SUBRESOURCE: usize = 256;
 fn check_managers(object: &Map, errors: &mut Errors) {
     for (index, entry) in object.metadata().objects("managedFields").enumerate() {
         let field = |name: &str| format!("metadata.managedFields[{index}].{name}");
-        // One after the other: looking each up takes longer.
+        // One pass over the members is faster than looking up each name.
         let (mut operation, mut form, mut manager, mut subresource) = ("", "", "", "");
         for (name, value) in entry {
             let known = match name.as_str() {

@@ -24,7 +24,7 @@ const AUTHENTICATION: &str = "authentication.k8s.io";
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
 const MASTERS: &str = "system:masters";
-/// What the names of all headers of impersonation begin with.
+/// The prefix of all impersonation headers.
 const PREFIX: &str = "impersonate-";
 const NODE_KEYS: &str = "authentication.kubernetes.io/associated-node-keys";
 /// With at least this many groups or extra values, permission for all of them is checked first (AN-145, AN-146).
@@ -42,7 +42,7 @@ impl Wanted {
     /// # Errors
     /// 400 for groups, UID or extra values without a user.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Option<Self>, Status> {
-        // Few requests have such a header.
+        // Most requests do not impersonate.
         if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use kube_cel::cel::common::ast::{Expr, IdedExpr};
 use kube_cel::cel::parser::Parser;
 
 use super::claims::functions;
-use super::functions::{base, run};
+use super::context::{base, run};
 use super::parts::parts;
 use super::types::Type;
 use super::{check, growth, macros};
@@ -95,7 +95,7 @@ fn typed(
     Ok((Expression::new(expression, loops, rounds, text.len()), found))
 }
 
-/// Runs something on a thread with enough stack for the recursive parser.
+/// Runs something on a thread with enough stack for the recursive parser. None if it panics, or there is no thread.
 pub(super) fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     thread::scope(|scope| {
         let working = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
@@ -136,20 +136,12 @@ pub(super) fn check_selectors(expressions: &[String]) -> Vec<Result<(), String>>
 
 /// Compiles expressions on a thread with enough stack.
 fn each<E: Sync, T: Send>(expressions: &[E], compile: fn(&E) -> Result<T, String>) -> Vec<Result<T, String>> {
-    let failed = |why: &str| expressions.iter().map(|_| Err(why.to_owned())).collect();
     if expressions.is_empty() {
         return Vec::new();
     }
-    thread::scope(|scope| {
-        let compiling = thread::Builder::new()
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || expressions.iter().map(compile).collect());
-        match compiling.map(thread::ScopedJoinHandle::join) {
-            Ok(Ok(compiled)) => compiled,
-            Ok(Err(_)) => failed("the expression cannot be parsed"),
-            Err(error) => failed(&error.to_string()),
-        }
-    })
+    let compiled = on_large_stack(|| expressions.iter().map(compile).collect());
+    let failed = || Err("the expression cannot be parsed".to_owned());
+    compiled.unwrap_or_else(|| expressions.iter().map(|_| failed()).collect())
 }
 
 /// Parses an expression, with or without the macro `cel.bind`, and returns it with the nesting depth of its loops.

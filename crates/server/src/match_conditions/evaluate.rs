@@ -8,7 +8,7 @@ use policy::review::AccessReview;
 use serde_json::Value as Json;
 
 use super::compile::{Expression, STEPS};
-use super::functions::{base, run, type_name};
+use super::context::{base, run, type_name};
 use super::review_values::{foreign_text, longest_list, map, request};
 
 /// The most bytes of an object that an expression about a write may go through, in all iterations together. DIVERGES:

@@ -17,9 +17,9 @@ pub mod claims;
 #[cfg(feature = "cel")]
 mod compile;
 #[cfg(feature = "cel")]
-mod evaluate;
+mod context;
 #[cfg(feature = "cel")]
-mod functions;
+mod evaluate;
 #[cfg(feature = "cel")]
 mod growth;
 #[cfg(feature = "cel")]

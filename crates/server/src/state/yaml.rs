@@ -4,7 +4,7 @@
 //! Kubernetes resolves them: `yes` and `on` are booleans and `0755` is octal unless quoted.
 
 use std::collections::HashSet;
-use std::fmt;
+use std::{fmt, panic, thread};
 
 use kinds::decode::{Document, MAX_VALUES};
 use portcullis_apimachinery::json::{JsonError, MAX_DEPTH};
@@ -17,13 +17,16 @@ use serde_saphyr::{DuplicateKeyPolicy, Error, Options, Spanned};
 /// The maximum size of the texts of a request body in bytes, each counted as often as aliases repeat it: the same as of a
 /// body without aliases.
 const MAX_BODY_TEXT: usize = 3 * 1024 * 1024;
+/// The stack of the thread that parses, in bytes. A document of [`MAX_DEPTH`] levels takes up to half a megabyte of it, and up
+/// to three megabytes without optimisation.
+const STACK_BYTES: usize = 8 << 20;
 
 /// Converts YAML documents of an operator's file to JSON; empty documents are left out.
 ///
 /// # Errors
 /// The text is not YAML, a key occurs twice, or it is deeper, larger or has more aliases than any cluster prints.
 pub fn to_json(text: &str) -> Result<String, JsonError> {
-    convert(text, options(Bounds { nodes: 50_000_000, text: 1 << 28 }))
+    convert(text, Bounds { nodes: 50_000_000, text: 1 << 28 })
 }
 
 /// Like [`to_json`], for the body of a request. What its aliases stand for counts as if it were written out (AP-10).
@@ -31,7 +34,7 @@ pub fn to_json(text: &str) -> Result<String, JsonError> {
 /// # Errors
 /// As [`to_json`], or it would be larger without aliases than a body may be.
 pub(crate) fn body_to_json(text: &str) -> Result<String, JsonError> {
-    convert(text, options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT }))
+    convert(text, Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT })
 }
 
 /// The first document of an applied configuration.
@@ -65,9 +68,8 @@ fn read_as_json(text: &str) -> Option<Value> {
 }
 
 fn read_as_yaml(text: &str) -> Result<First, JsonError> {
-    let mut options = options(Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT });
-    options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
-    let documents = parse(text, options)?;
+    let bounds = Bounds { nodes: MAX_VALUES.saturating_mul(2), text: MAX_BODY_TEXT };
+    let documents = parse(text, bounds, DuplicateKeyPolicy::PassThrough)?;
     let Some(document) = documents.first() else {
         return Ok(First { value: Value::Null, duplicates: Vec::new() });
     };
@@ -99,8 +101,8 @@ fn find_duplicates(value: &Yaml, found: &mut Vec<String>) {
     }
 }
 
-fn convert(text: &str, options: Options) -> Result<String, JsonError> {
-    let documents = parse(text, options)?;
+fn convert(text: &str, bounds: Bounds) -> Result<String, JsonError> {
+    let documents = parse(text, bounds, DuplicateKeyPolicy::Error)?;
     let mut writer = Writer { json: String::with_capacity(text.len()), line: 1 };
     for document in &documents {
         writer.value(document);
@@ -109,12 +111,27 @@ fn convert(text: &str, options: Options) -> Result<String, JsonError> {
     Ok(writer.json)
 }
 
-fn parse(text: &str, options: Options) -> Result<Vec<Node>, JsonError> {
-    serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
-        let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
-        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
-        JsonError::at(text, start.saturating_add(1), "", reason(&error))
-    })
+/// Parses on a thread of its own, whose stack holds documents of the maximum depth however the program was compiled. Without
+/// optimisation they need more than the threads of a server have.
+fn parse(text: &str, bounds: Bounds, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, JsonError> {
+    let read = || {
+        let mut options = options(bounds);
+        options.duplicate_keys = duplicate_keys;
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|error| {
+            let line = error.location().map_or(1, |location| usize::try_from(location.line()).unwrap_or(0));
+            let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+            JsonError::at(text, start.saturating_add(1), "", reason(&error))
+        })
+    };
+    let parsed = thread::scope(|scope| {
+        let parsing = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
+        parsing.map(thread::ScopedJoinHandle::join)
+    });
+    match parsed {
+        Ok(Ok(parsed)) => parsed,
+        Ok(Err(panicked)) => panic::resume_unwind(panicked),
+        Err(error) => Err(JsonError::at(text, 0, "", format!("YAML cannot be read now: {error}"))),
+    }
 }
 
 /// Returns the error in the same words as for JSON.
@@ -398,6 +415,21 @@ mod tests {
             } else {
                 prop_assert!(text.contains("\\u"));
             }
+        }
+    }
+
+    #[test]
+    fn the_deepest_document_needs_little_of_the_stack_of_the_caller() {
+        let nested = |depth: usize| format!("a: {}1{}\n", "{\"a\":".repeat(depth), "}".repeat(depth));
+        let on_small_stack = |text: String| {
+            let reading = thread::Builder::new().stack_size(512 << 10).spawn(move || to_json(&text));
+            reading.unwrap().join().unwrap()
+        };
+        let json = on_small_stack(nested(MAX_DEPTH - 2)).unwrap();
+        assert_eq!(json.matches("{\"a\":").count(), MAX_DEPTH - 1);
+        for depth in [MAX_DEPTH + 1, 10 * MAX_DEPTH] {
+            let error = on_small_stack(nested(depth)).unwrap_err();
+            assert!(error.reason.contains("nested deeper than 64 levels"), "{}", error.reason);
         }
     }
 

@@ -128,7 +128,7 @@ fn binary(whole: i128) -> String {
 
 /// Returns whether two specs are equal, comparing quantities by value.
 pub(super) fn same(a: &Value, b: &Value) -> bool {
-    // Most are written alike.
+    // Most specs are equal as they are written.
     a == b || same_below("", a, b)
 }
 

@@ -13,7 +13,7 @@ use kube_cel::cel::parser::Parser;
 use portcullis_apimachinery::cel;
 use serde_json::Value as Json;
 
-use crate::match_conditions::functions::convert_with;
+use crate::match_conditions::context::convert_with;
 
 /// Converts values, and measures them.
 #[derive(Debug, Default)]
