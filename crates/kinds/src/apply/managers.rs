@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use portcullis_apimachinery::quote::Quoted;
-use portcullis_apimachinery::time::Instant;
 use serde_json::{Map, Value};
 
+use super::entries::{seconds, sort};
 use super::set::FieldSet;
 
 /// The maximum number of managers that update. The oldest of more share one entry.
@@ -166,23 +166,6 @@ impl Managers {
             count = count.saturating_sub(1);
         }
     }
-}
-
-/// Sorts printed entries.
-pub(super) fn sort(entries: &mut [Value]) {
-    if entries.len() < 2 {
-        return;
-    }
-    entries.sort_by_cached_key(|entry| {
-        let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
-        let [operation, name, api_version, subresource] =
-            ["operation", "manager", "apiVersion", "subresource"].map(|name| text(name).to_owned());
-        (operation, seconds(Some(text("time"))), name, api_version, subresource)
-    });
-}
-
-fn seconds(time: Option<&str>) -> i64 {
-    time.and_then(|time| Instant::parse(time).ok()).map_or(0, |time| time.seconds)
 }
 
 fn print(manager: &Manager, managed: &Managed) -> Value {

@@ -6,8 +6,10 @@
 mod compare;
 mod config;
 mod endpoint;
+mod entries;
 mod fields;
 mod fields_v1;
+mod found;
 mod last_applied;
 mod managers;
 mod merge;
@@ -21,6 +23,7 @@ mod update;
 pub use compare::Comparison;
 pub use config::{Application, ApplyError, Conflicts};
 pub use endpoint::{Endpoint, Versions};
+pub use entries::ManagedFieldsText;
 pub use fields::{faults, fields};
 pub use managers::{Managed, Manager, Managers, Operation, Unreadable};
 pub use schema::Schema;

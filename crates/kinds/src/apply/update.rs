@@ -1,5 +1,8 @@
 //! Updates field ownership after creates, updates and patches. For applied configurations see [`super::config`].
 
+use std::borrow::Cow;
+
+use serde::Deserializer;
 use serde_json::Value;
 
 use crate::Map;
@@ -7,8 +10,9 @@ use crate::fields::Members as _;
 use crate::meta::metadata_mut;
 
 use super::endpoint::{Comparisons, Endpoint, Versions, reconcile};
-use super::managers::{Managed, Manager, Managers, Operation, sort};
-use super::set::FieldSet;
+use super::entries::{Entries, Entry, ManagedFieldsText, sort};
+use super::found::Found;
+use super::managers::{Managed, Manager, Managers, Operation};
 
 const FIELD: &str = "managedFields";
 
@@ -81,7 +85,7 @@ impl<V: Versions> Endpoint<'_, V> {
         };
         if !is_given
             && let Some(entries) = live.and_then(Value::as_array)
-            && let Some(quick) = self.quick(entries, &manager, &comparisons)
+            && let Some(quick) = self.quick(entries.iter().map(Entry::of), &manager, &comparisons)
         {
             // A list that cannot be read changes nothing.
             if !is_kept {
@@ -136,11 +140,30 @@ impl<V: Versions> Endpoint<'_, V> {
         }
     }
 
+    /// Records an update of an object whose `managedFields` are kept as text, as [`Self::update`] does with values. `None`
+    /// if the sets of fields may change: then the text must be read.
+    ///
+    /// The objects are without `managedFields`.
+    pub fn update_text<'t>(
+        &self,
+        manager: &str,
+        [live, new]: [&Map; 2],
+        managed_fields: &'t ManagedFieldsText,
+    ) -> Option<Cow<'t, ManagedFieldsText>> {
+        let manager = self.manager(manager, Operation::Update);
+        let comparisons = self.comparisons(live, new)?;
+        let entries = Entries::parse(managed_fields)?;
+        match self.quick(entries.iter(), &manager, &comparisons)? {
+            Quick::Same => Some(Cow::Borrowed(managed_fields)),
+            Quick::Renewed(at) => entries.renewed(at, self.now).map(Cow::Owned),
+        }
+    }
+
     /// Finds the writes that change no set of fields, without reading the sets: nothing changed, or only values that this
     /// manager owns alone. Most writes are such: those of nodes and leases. `None` if the sets may change.
-    fn quick(
+    fn quick<'e, F: Deserializer<'e>>(
         &self,
-        entries: &[Value],
+        entries: impl Iterator<Item = Entry<'e, Option<F>>>,
         manager: &Manager,
         comparisons: &Comparisons<'_, '_, V>,
     ) -> Option<Quick> {
@@ -152,19 +175,18 @@ impl<V: Versions> Endpoint<'_, V> {
             return None;
         }
         let mut own = None;
-        for (at, entry) in entries.iter().enumerate() {
-            let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        for (at, entry) in entries.enumerate() {
             // Fields of other versions have other names.
-            if text("apiVersion") != self.version {
+            if entry.api_version != self.version {
                 return None;
             }
-            let fields = entry.get("fieldsV1")?;
-            let is_own = text("operation") == "Update"
-                && text("manager") == manager.name
-                && text("subresource") == manager.subresource;
+            let is_own = entry.operation == "Update"
+                && entry.manager == manager.name
+                && entry.subresource == manager.subresource;
+            let found = Found::in_fields(entry.fields?, &comparison.modified)?;
             match is_own {
-                true if own.is_none() && has_all(fields, &comparison.modified) => own = Some(at),
-                false if !has_any(fields, &comparison.modified) => {}
+                true if own.is_none() && found.has_all => own = Some(at),
+                false if !found.may_have_any => {}
                 _ => return None,
             }
         }
@@ -201,34 +223,6 @@ fn is_reset(given: &Value) -> bool {
         Some([Value::Object(entry)]) => entry.values().all(is_unset),
         _ => false,
     }
-}
-
-/// Whether a `fieldsV1` has a field as its own.
-fn has(fields: &Value) -> bool {
-    fields.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."))
-}
-
-/// Whether a `fieldsV1` has all fields of a set.
-fn has_all(fields: &Value, set: &FieldSet) -> bool {
-    set.children().all(|(step, child)| {
-        let Some(below) = fields.get(step) else { return false };
-        (!child.is_member() || has(below)) && has_all(below, child)
-    })
-}
-
-/// Whether a `fieldsV1` may have a field of a set. What has another spelling than ours would not be found, so it counts as
-/// one that may.
-fn has_any(fields: &Value, set: &FieldSet) -> bool {
-    let mut is_missing = false;
-    for (step, child) in set.children() {
-        match fields.get(step) {
-            Some(below) if child.is_member() && has(below) || has_any(below, child) => return true,
-            Some(_) => {}
-            None => is_missing |= super::step::name(step).is_none(),
-        }
-    }
-    let is_ours = |key: &String| key == "." || super::step::parse(key) == Ok(Some(key.as_str().into()));
-    is_missing && !fields.as_object().is_some_and(|fields| fields.keys().all(is_ours))
 }
 
 #[cfg(test)]
@@ -286,12 +280,17 @@ mod tests {
         let comparisons = endpoint.comparisons(&live, &bare).unwrap();
         let entries = managed_fields(&live).and_then(Value::as_array).unwrap();
         let by = endpoint.manager(manager, Operation::Update);
-        let is_quick = endpoint.quick(entries, &by, &comparisons).is_some();
+        let is_quick = endpoint.quick(entries.iter().map(Entry::of), &by, &comparisons).is_some();
+        let text: ManagedFieldsText =
+            serde_json::from_str(&Value::from(entries.clone()).to_string()).unwrap();
+        let of_text = endpoint.update_text(manager, [&live, &bare], &text);
+        let of_text = of_text.map(|text| serde_json::from_str::<Value>(text.as_str()).unwrap());
         let mut managers = Managers::parse(managed_fields(&live)).unwrap();
         endpoint.record(&mut managers, by, comparisons);
         endpoint.update(manager, Write { live: &live, is_new: false }, &mut new);
         let entries = managed_fields(&new).unwrap().clone();
         assert_eq!(entries, Value::from(managers.print()), "either way leads to the same");
+        assert_eq!(of_text, is_quick.then(|| entries.clone()), "text leads to the same");
         (is_quick, entries)
     }
 
@@ -303,6 +302,9 @@ mod tests {
         let (is_quick, entries) = written("kubelet", set("renewTime", "2026-01-02T00:00:00.000000Z"));
         assert!(is_quick);
         assert_eq!(entries[1]["time"], "2026-01-02T00:00:00Z");
+        let (is_quick, entries) = written("controller", set("holderIdentity", "other"));
+        assert!(is_quick);
+        assert_eq!(entries[1]["manager"], "controller", "the last who wrote comes last");
         let (is_quick, entries) = written("kubelet", |_| {});
         assert!(is_quick);
         assert_eq!(&entries, managed_fields(&lease()).unwrap());

@@ -84,17 +84,29 @@ impl<T: Send + Sync + 'static> Configured<T> {
     }
 
     async fn current(&self, backend: &Backend) -> Result<Arc<Vec<Known<T>>>, Status> {
-        let is_current = |known: &[Known<T>], entries: &[Arc<Entry>]| {
-            known.len() == entries.len() && known.iter().zip(entries).all(|(known, entry)| known.is(entry))
-        };
-        let listed = async || backend.list(&self.list).await.map_err(|error| storage::failed(&error));
-        let (known, entries) = (self.known.load_full(), listed().await?.entries);
-        if is_current(&known, &entries) {
-            return Ok(known);
+        let (known, entries) = self.found(backend).await?;
+        match Self::is_current(&known, &entries) {
+            true => Ok(known),
+            // This is rare. Boxed, it needs no memory in other writes.
+            false => Box::pin(self.read_anew(backend)).await,
         }
+    }
+
+    /// The configurations that were read last, and the entries that are stored now.
+    async fn found(&self, backend: &Backend) -> Result<(Arc<Vec<Known<T>>>, Vec<Arc<Entry>>), Status> {
+        let known = self.known.load_full();
+        let listing = backend.list(&self.list).await.map_err(|error| storage::failed(&error))?;
+        Ok((known, listing.entries))
+    }
+
+    fn is_current(known: &[Known<T>], entries: &[Arc<Entry>]) -> bool {
+        known.len() == entries.len() && known.iter().zip(entries).all(|(known, entry)| known.is(entry))
+    }
+
+    async fn read_anew(&self, backend: &Backend) -> Result<Arc<Vec<Known<T>>>, Status> {
         let _reading = self.reading.lock().await;
-        let (known, entries) = (self.known.load_full(), listed().await?.entries);
-        if is_current(&known, &entries) {
+        let (known, entries) = self.found(backend).await?;
+        if Self::is_current(&known, &entries) {
             return Ok(known);
         }
         let read = self.read;

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kinds::Map;
 use policy::request_info::RequestInfo;
+use policy::restriction::Operation;
 
 use super::chain::PLUGINS;
 use super::configuration::AdmissionConfiguration;
@@ -16,7 +18,7 @@ use super::webhook::{self, Calls, Webhooks};
 use super::{bootstrap_namespaces, claim_status, escalation, node_restriction, resource_quota};
 use crate::authz::{Authorization, Permit};
 use crate::http::status::Status;
-use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, Reserved};
+use crate::registry::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, MayShow, Reserved};
 use crate::registry::bootstrap_authorities::Settings;
 use crate::registry::reservation::{QuotaTurns, Reservation};
 use crate::registry::target::Target;
@@ -42,6 +44,8 @@ pub(crate) struct Gate<'a> {
     permit: &'a Permit,
     info: &'a RequestInfo,
     calls: Calls<'a>,
+    /// Whether no webhook and no policy can be about the update that is made now: see [`Admission::may_show`].
+    is_shown_to_nobody: AtomicBool,
 }
 
 impl<'a> Gate<'a> {
@@ -59,6 +63,7 @@ impl<'a> Gate<'a> {
             permit,
             info,
             calls: Calls::new(&state.webhooks, authorization),
+            is_shown_to_nobody: AtomicBool::new(false),
         }
     }
 
@@ -74,6 +79,11 @@ impl<'a> Gate<'a> {
 
     fn has(&self, plugin: &Plugin) -> bool {
         self.plugins().any(|enabled| enabled.name == plugin.name)
+    }
+
+    /// Whether webhooks and policies need not be looked for again.
+    fn is_shown_to_nobody(&self, attributes: &AdmissionAttributes<'_>) -> bool {
+        attributes.operation == Operation::Update && self.is_shown_to_nobody.load(Ordering::Relaxed)
     }
 
     /// Returns the enabled plugins that handle the write, in order.
@@ -116,7 +126,7 @@ impl Admission for Gate<'_> {
     fn admit<'r>(&'r self, attributes: &'r mut AdmissionAttributes<'_>) -> Answered<'r> {
         Box::pin(async move {
             self.mutate(attributes).await?;
-            if !self.has(&webhook::MUTATING) {
+            if !self.has(&webhook::MUTATING) || self.is_shown_to_nobody(attributes) {
                 return Ok(());
             }
             let mut round = self.calls.mutate(attributes, None).await?;
@@ -147,6 +157,9 @@ impl Admission for Gate<'_> {
                 }
             }
             policies::check_params(attributes, self.authorization).await?;
+            if self.is_shown_to_nobody(attributes) {
+                return Ok(());
+            }
             if self.has(&policies::PLUGIN) {
                 self.state.policies.validate(attributes, self.authorization, self.calls.remarks()).await?;
             }
@@ -166,6 +179,18 @@ impl Admission for Gate<'_> {
                 }
                 false => Ok(Reservation::default()),
             }
+        })
+    }
+
+    fn may_show<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> MayShow<'r> {
+        Box::pin(async move {
+            // If the lookup fails, the write itself looks again.
+            self.is_shown_to_nobody.store(false, Ordering::Relaxed);
+            let has_webhooks = self.has(&webhook::MUTATING) || self.has(&webhook::VALIDATING);
+            let may_show = has_webhooks && self.calls.may_match(attributes).await?
+                || self.has(&policies::PLUGIN) && self.state.policies.may_match(attributes).await?;
+            self.is_shown_to_nobody.store(!may_show, Ordering::Relaxed);
+            Ok(may_show)
         })
     }
 

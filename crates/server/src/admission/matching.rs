@@ -97,6 +97,11 @@ impl Matching {
         Ok(is_selected.then_some(question))
     }
 
+    /// Whether a write may be meant: whether the rules match, whatever the labels are.
+    pub(super) fn may_match(&self, facts: Facts<'_, '_>, found: &Found) -> bool {
+        self.version_for(facts.request(), &found.versions).is_some()
+    }
+
     /// The version of the kind that is meant, out of these: that of the request comes first. None if the rules do not match.
     fn version_for(&self, request: Request<'_>, versions: &[&'static Resource]) -> Option<&'static Resource> {
         let count = if self.is_for_equivalent { versions.len() } else { 1 };

@@ -22,6 +22,9 @@ pub(crate) type Answered<'r> = Pin<Box<dyn Future<Output = Result<(), Status>> +
 /// What is taken from quotas, once they have been looked up.
 pub(crate) type Reserved<'r> = Pin<Box<dyn Future<Output = Result<Reservation, Status>> + Send + 'r>>;
 
+/// Whether a write may be shown to somebody, once their configurations have been looked up.
+pub(crate) type MayShow<'r> = Pin<Box<dyn Future<Output = Result<bool, Status>> + Send + 'r>>;
+
 /// The errors of an object's fields, once everything that the check reads has been looked up.
 pub(crate) type FieldErrors<'r> = Pin<Box<dyn Future<Output = Vec<FieldError>> + Send + 'r>>;
 
@@ -35,6 +38,10 @@ pub(crate) trait Admission: Sync {
 
     /// What the write takes from the ResourceQuotas of its namespace. Asked last, right before the object is stored.
     fn reserve<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> Reserved<'r>;
+
+    /// Whether webhooks or policies may be shown the objects of this update, which need not be known yet. If not, none is shown
+    /// them until this is asked again, also if one is configured meanwhile.
+    fn may_show<'r>(&'r self, attributes: &'r AdmissionAttributes<'_>) -> MayShow<'r>;
 
     /// Whether the user may write this role or binding, in place of what is stored (RB-50 to RB-64), or create this
     /// namespace.

@@ -214,6 +214,7 @@ impl Backend {
     }
 }
 
+// The futures of etcd are large. They are boxed, so that requests to the embedded store do not need that much memory as well.
 impl Store for Backend {
     type Watch = Subscription;
 
@@ -227,7 +228,7 @@ impl Store for Backend {
     async fn fresh(&self) -> Result<Revision, StoreError> {
         match self {
             Self::Embedded(store) => store.fresh().await,
-            Self::Etcd(store) => store.fresh().await,
+            Self::Etcd(store) => Box::pin(store.fresh()).await,
         }
     }
 
@@ -255,56 +256,56 @@ impl Store for Backend {
     async fn get(&self, key: &str) -> Result<Option<Arc<Entry>>, StoreError> {
         match self {
             Self::Embedded(store) => store.get(key).await,
-            Self::Etcd(store) => store.get(key).await,
+            Self::Etcd(store) => Box::pin(store.get(key)).await,
         }
     }
 
     async fn get_at(&self, key: &str, at: Revision) -> Result<Option<Arc<Entry>>, StoreError> {
         match self {
             Self::Embedded(store) => store.get_at(key, at).await,
-            Self::Etcd(store) => store.get_at(key, at).await,
+            Self::Etcd(store) => Box::pin(store.get_at(key, at)).await,
         }
     }
 
     async fn standing(&self, entry: &Entry) -> Result<Standing, StoreError> {
         match self {
             Self::Embedded(store) => store.standing(entry).await,
-            Self::Etcd(store) => store.standing(entry).await,
+            Self::Etcd(store) => Box::pin(store.standing(entry)).await,
         }
     }
 
     async fn remove_unreadable(&self, key: &str) -> Result<bool, StoreError> {
         match self {
             Self::Embedded(store) => store.remove_unreadable(key).await,
-            Self::Etcd(store) => store.remove_unreadable(key).await,
+            Self::Etcd(store) => Box::pin(store.remove_unreadable(key)).await,
         }
     }
 
     async fn list(&self, list: &List) -> Result<Listing, StoreError> {
         match self {
             Self::Embedded(store) => store.list(list).await,
-            Self::Etcd(store) => store.list(list).await,
+            Self::Etcd(store) => Box::pin(store.list(list)).await,
         }
     }
 
     async fn commit(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
         match self {
             Self::Embedded(store) => store.commit(writes).await,
-            Self::Etcd(store) => store.commit(writes).await,
+            Self::Etcd(store) => Box::pin(store.commit(writes)).await,
         }
     }
 
     async fn commit_beyond_quota(&self, writes: Vec<Write>) -> Result<Committed, StoreError> {
         match self {
             Self::Embedded(store) => store.commit_beyond_quota(writes).await,
-            Self::Etcd(store) => store.commit_beyond_quota(writes).await,
+            Self::Etcd(store) => Box::pin(store.commit_beyond_quota(writes)).await,
         }
     }
 
     async fn watch(&self, prefix: &str, after: Revision) -> Result<Subscription, StoreError> {
         match self {
             Self::Embedded(store) => store.watch(prefix, after).await,
-            Self::Etcd(store) => store.watch(prefix, after).await,
+            Self::Etcd(store) => Box::pin(store.watch(prefix, after)).await,
         }
     }
 
@@ -316,14 +317,14 @@ impl Store for Backend {
     ) -> Result<Subscription, StoreError> {
         match self {
             Self::Embedded(store) => store.watch_part(prefix, part, after).await,
-            Self::Etcd(store) => store.watch_part(prefix, part, after).await,
+            Self::Etcd(store) => Box::pin(store.watch_part(prefix, part, after)).await,
         }
     }
 
     async fn compact(&self, before: Revision) -> Result<(), StoreError> {
         match self {
             Self::Embedded(store) => store.compact(before).await,
-            Self::Etcd(store) => store.compact(before).await,
+            Self::Etcd(store) => Box::pin(store.compact(before)).await,
         }
     }
 }

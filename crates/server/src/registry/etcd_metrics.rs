@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use portcullis_client::metrics::{Counter, Family};
 use portcullis_store::etcd::{GroupResource, RequestObserver};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -54,12 +53,12 @@ impl EtcdMetrics {
             self.durations.clone(),
         );
         registry.register(
-            "etcd_requests",
+            "etcd_requests_total",
             "Requests to etcd, by operation and resource",
             self.requests.clone(),
         );
         registry.register(
-            "etcd_request_errors",
+            "etcd_request_errors_total",
             "Requests to etcd that failed, by operation and resource",
             self.errors.clone(),
         );

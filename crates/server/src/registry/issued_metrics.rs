@@ -7,9 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use memchr::memmem;
 use pki::pem;
 use pki::shown::Shown;
+use portcullis_client::metrics::{Counter, Family};
 use portcullis_store::{Entry, Event};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
@@ -39,12 +38,12 @@ impl IssuedMetrics {
     /// Shows the metrics in a registry.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
-            "apiserver_certificates_registry_csr_requested_duration",
+            "apiserver_certificates_registry_csr_requested_duration_total",
             "Certificates that were issued for requests with a duration, by signer",
             self.requested.clone(),
         );
         registry.register(
-            "apiserver_certificates_registry_csr_honored_duration",
+            "apiserver_certificates_registry_csr_honored_duration_total",
             "Certificates that were issued with the requested duration, by signer",
             self.honored.clone(),
         );

@@ -5,15 +5,19 @@
 
 use std::borrow::Cow;
 
-use kinds::apply::{Endpoint, Typed, Versions, Write};
+use kinds::apply::{Endpoint, ManagedFieldsText, Typed, Versions, Write};
 use kinds::custom::{Definition, ObjectSchema};
 use kinds::resource::{Behaviour, Keeps, Resource};
 use kinds::{Kinds, Map};
 
 use super::decode;
 use super::meta::{self, now};
+use super::options::WriteOptions;
 use super::request_scope::RequestScope;
+use super::set_aside::{self, MANAGED_FIELDS};
+use super::storage::Stored;
 use super::target::Target;
+use crate::http::status::Status;
 
 /// The versions of a kind.
 pub(super) struct KindVersions<'a> {
@@ -99,8 +103,45 @@ pub(super) fn record(scope: &RequestScope<'_>, manager: &str, old: Option<&Map>,
         }
         let mut shown = decode::shown(object.clone(), served);
         endpoint.update(manager, write, &mut shown);
-        meta::copy(object, "managedFields", &shown);
+        meta::copy(object, MANAGED_FIELDS, &shown);
     });
+}
+
+/// Whether an update can set `managedFields` aside: no webhook and no policy is shown them, and the request is in the version that is
+/// stored.
+pub(super) async fn can_be_set_aside(scope: &RequestScope<'_>, options: &WriteOptions) -> bool {
+    let Target { resource, served, .. } = scope.target;
+    scope.part.is_none()
+        && resource.stored_as.is_none()
+        && served.version_of.is_none()
+        && !scope.may_show_update(options).await
+}
+
+/// Records an update in the `managedFields` that are set aside, and returns those of the new object. If their sets of fields
+/// change, they are put back into both objects and recorded there.
+///
+/// # Errors
+/// The `managedFields` are nested too deeply.
+pub(super) fn record_aside(
+    scope: &RequestScope<'_>,
+    manager: &str,
+    stored: &mut Stored,
+    object: &mut Map,
+) -> Result<Option<ManagedFieldsText>, Status> {
+    let Some(before) = stored.managed_fields.take() else {
+        record(scope, manager, Some(&stored.object), object);
+        return Ok(None);
+    };
+    let objects = [&stored.object, &*object];
+    let updated =
+        at_endpoint(scope, |endpoint| endpoint.update_text(manager, objects, &before).map(Cow::into_owned));
+    if updated.is_none() {
+        for object in [&mut stored.object, object] {
+            set_aside::put_back(object, &before)?;
+        }
+        record(scope, manager, Some(&stored.object), object);
+    }
+    Ok(updated)
 }
 
 /// Records what this server itself wrote: to the status, if nothing else changed.
@@ -135,10 +176,10 @@ pub(super) fn forget_times(object: &mut Map, old: &Map) {
     let [metadata, before] = [&*object, old].map(meta::of);
     let is_unchanged = is_unchanged
         && metadata.len() == before.len()
-        && metadata.iter().all(|(name, value)| name == "managedFields" || is_same(name, before, value));
-    let [new, was] = [metadata, before].map(|metadata| metadata.get("managedFields"));
+        && metadata.iter().all(|(name, value)| name == MANAGED_FIELDS || is_same(name, before, value));
+    let [new, was] = [metadata, before].map(|metadata| metadata.get(MANAGED_FIELDS));
     let differ_in_times = |(new, was)| new != was && kinds::apply::differ_in_times_only(new, was);
     if is_unchanged && new.zip(was).is_some_and(differ_in_times) {
-        meta::copy(object, "managedFields", old);
+        meta::copy(object, MANAGED_FIELDS, old);
     }
 }

@@ -1,8 +1,7 @@
 //! The metrics of the store and of the graph that follows it.
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -61,7 +60,7 @@ impl StoreMetrics {
         metrics.etcd.register(registry);
         metrics.size.register(registry);
         registry.register(
-            "portcullis_refused_objects",
+            "portcullis_refused_objects_total",
             "Stored objects that the authorization engine could not apply",
             metrics.refused_objects.clone(),
         );

@@ -41,6 +41,7 @@ pub(crate) mod right_changes;
 pub mod runtime_config;
 pub(crate) mod selection;
 pub(crate) mod server_addresses;
+mod set_aside;
 pub(crate) mod storage;
 pub(crate) mod store_size;
 pub mod system_objects;

@@ -2,7 +2,7 @@
 
 use kinds::Map;
 
-use super::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, Reserved};
+use super::admission::{Admission, AdmissionAttributes, Answered, FieldErrors, MayShow, Reserved};
 use super::target::Target;
 use crate::http::status::Status;
 
@@ -28,6 +28,10 @@ impl Admission for NoWrites {
     }
 
     fn reserve<'r>(&'r self, _: &'r AdmissionAttributes<'_>) -> Reserved<'r> {
+        Box::pin(std::future::ready(Err(refusal())))
+    }
+
+    fn may_show<'r>(&'r self, _: &'r AdmissionAttributes<'_>) -> MayShow<'r> {
         Box::pin(std::future::ready(Err(refusal())))
     }
 

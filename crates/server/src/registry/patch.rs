@@ -1,20 +1,19 @@
 //! Patches of stored objects (AP-60 to AP-64).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 use http::StatusCode;
 use kinds::Map;
 use kinds::decode::Problem;
 use kinds::patch::{self, PatchError, PatchKind};
-use memchr::memmem;
+use memchr::memchr2;
+use memchr::memmem::Finder;
 
 use super::options::FieldValidation;
 use super::request_scope::RequestScope;
+use super::set_aside::MANAGED_FIELDS;
 use super::{decode, meta, update};
 use crate::http::status::{Cause, Status};
-
-/// The metadata that says who manages which fields.
-const MANAGERS: &str = "managedFields";
 
 /// A patch of a client.
 pub(crate) struct Patch<'a> {
@@ -35,9 +34,9 @@ impl Patch<'_> {
         let served = scope.target.served;
         let shape = served.schema;
         // Reading what most patches do not touch would take as long as all the rest.
-        let managers = meta::of(old).get(MANAGERS).filter(|_| self.leaves_managers());
+        let managers = meta::of(old).get(MANAGED_FIELDS).filter(|_| self.leaves_managers());
         let old = match managers {
-            Some(_) => meta::without(old, MANAGERS),
+            Some(_) => meta::without(old, MANAGED_FIELDS),
             None => old.clone(),
         };
         let old = decode::shown(old, served);
@@ -76,16 +75,18 @@ impl Patch<'_> {
         meta::drop_repeated_owners(&mut object);
         update::check_name(scope, &object)?;
         if let Some(managers) = managers {
-            meta::set(&mut object, MANAGERS, managers.clone());
+            meta::set(&mut object, MANAGED_FIELDS, managers.clone());
         }
         Ok(object)
     }
 
     /// Whether the patch cannot change `managedFields`: it does not name them, has no directive that replaces what is around
     /// them, and no other spelling of either.
-    fn leaves_managers(&self) -> bool {
-        let has = |text: &str| memmem::find(self.bytes, text.as_bytes()).is_some();
-        self.kind != PatchKind::Json && !["$", "\\", MANAGERS].into_iter().any(has)
+    pub(crate) fn leaves_managers(&self) -> bool {
+        static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(MANAGED_FIELDS));
+        self.kind != PatchKind::Json
+            && memchr2(b'$', b'\\', self.bytes).is_none()
+            && NAME.find(self.bytes).is_none()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use kinds::apply::ManagedFieldsText;
 use kinds::resource::{Part, Update};
 use kinds::resources::core::services::ServiceRanges;
 use kinds::resources::dra::RESOURCE_CLAIMS;
@@ -15,6 +16,7 @@ use tokio::sync::Mutex;
 use super::admission::{Admission, AdmissionAttributes, Operation, Options};
 use super::backend::Backend;
 use super::list_options::revision;
+use super::options::WriteOptions;
 use super::reservation::Reservation;
 use super::target::Target;
 use super::{freshness, storage};
@@ -126,6 +128,12 @@ impl RequestScope<'_> {
         self.admission.reserve(&self.attributes(operation, name, options.into(), object, old)).await
     }
 
+    /// Whether webhooks or policies may be shown the objects of an update. If that cannot be told, they may.
+    pub(super) async fn may_show_update(&self, options: &WriteOptions) -> bool {
+        let attributes = self.attributes(Operation::Update, self.target.name, options.into(), None, None);
+        self.admission.may_show(&attributes).await.unwrap_or(true)
+    }
+
     /// Whether the user may hand on what this object grants. Kinds that grant no permissions pass.
     ///
     /// # Errors
@@ -217,7 +225,19 @@ impl RequestScope<'_> {
     /// # Errors
     /// See [`storage::encode`].
     pub(crate) fn encode(&self, object: &Map) -> Result<Value, Status> {
-        let value = storage::encode(self.target.resource, object)?;
+        self.encode_with(object, None)
+    }
+
+    /// As [`Self::encode`], of an object whose `managedFields` are set aside.
+    ///
+    /// # Errors
+    /// See [`storage::encode`].
+    pub(super) fn encode_with(
+        &self,
+        object: &Map,
+        managed_fields: Option<&ManagedFieldsText>,
+    ) -> Result<Value, Status> {
+        let value = storage::encode_with(self.target.resource, object, managed_fields)?;
         Ok(Value { relies_on: self.definition.cloned(), ..value })
     }
 

@@ -4,18 +4,21 @@
 //! resourceVersion, in this order. The prefix is the same for all objects of a kind, and the store inserts the revision
 //! of the commit at a known offset.
 
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::{Bytes, BytesMut};
+use kinds::apply::ManagedFieldsText;
 use kinds::resource::{Custom, Resource};
 use kinds::resources::definitions::DEFINITIONS;
 use kinds::{Kinds, Map, may_be_defined, protobuf};
+use memchr::memmem::Finder;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
 use super::backend::Backend;
-use super::meta;
+use super::{meta, set_aside};
 use crate::http::status::Status;
 
 /// Returns the first part of the keys of a kind that is stored in its own form.
@@ -109,6 +112,20 @@ const MAX_OBJECT: usize = 3 << 19;
 /// # Errors
 /// 413 for an object of more than [`MAX_OBJECT`] bytes.
 pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value, Status> {
+    encode_with(resource, object, None)
+}
+
+/// As [`encode`], of an object whose `managedFields` are set aside.
+///
+/// # Errors
+/// See [`encode`].
+pub(crate) fn encode_with(
+    resource: &'static Resource,
+    object: &Map,
+    managed_fields: Option<&ManagedFieldsText>,
+) -> Result<Value, Status> {
+    let written =
+        |row: &Resource, object: &Map| written_as((row.kind, &row.api_version()), object, managed_fields);
     let value = match (resource.stored_as, resource.custom) {
         (_, Some(custom)) => {
             // First: if the definition changes meanwhile, the write conflicts.
@@ -119,7 +136,7 @@ pub(crate) fn encode(resource: &'static Resource, object: &Map) -> Result<Value,
         (None, None) => written(resource, object)?,
         (Some(form), None) => written(form.row, &(form.to)(object.clone()))?,
     };
-    if value.bytes.len() > MAX_OBJECT && size(resource, object, &value) > MAX_OBJECT {
+    if value.bytes.len() > MAX_OBJECT && size(resource, object, &value, managed_fields)? > MAX_OBJECT {
         return Err(Status::object_too_large(MAX_OBJECT));
     }
     Ok(value)
@@ -132,11 +149,20 @@ pub(crate) fn definition(custom: &dyn Custom) -> (Box<str>, Revision) {
 }
 
 /// The size that counts, in bytes: that of the object in protobuf, in which kube-apiserver stores it.
-fn size(resource: &Resource, object: &Map, value: &Value) -> usize {
-    match resource.schema.has_protobuf() {
-        true => protobuf::encode(object, resource.schema).map_or(usize::MAX, |bytes| bytes.len()),
-        false => value.bytes.len(),
+fn size(
+    resource: &Resource,
+    object: &Map,
+    value: &Value,
+    managed_fields: Option<&ManagedFieldsText>,
+) -> Result<usize, Status> {
+    if !resource.schema.has_protobuf() {
+        return Ok(value.bytes.len());
     }
+    let mut whole = Cow::Borrowed(object);
+    if let Some(managed_fields) = managed_fields {
+        set_aside::put_back(whole.to_mut(), managed_fields)?;
+    }
+    Ok(protobuf::encode(&whole, resource.schema).map_or(usize::MAX, |bytes| bytes.len()))
 }
 
 /// Encodes an object as it is served. An object that was never stored, which is at revision 0, has no resourceVersion.
@@ -156,7 +182,7 @@ pub(crate) fn unstored_as(
     object: &Map,
     revision: Revision,
 ) -> Result<Bytes, Status> {
-    let Value { bytes, revision_at, .. } = written_as(kind, api_version, object)?;
+    let Value { bytes, revision_at, .. } = written_as((kind, api_version), object, None)?;
     if revision == Revision(0) {
         let cut = revision_at.and_then(|at| without_revision(&bytes, at));
         return Ok(cut.map_or(bytes, BytesMut::freeze));
@@ -185,7 +211,8 @@ pub(crate) fn served(resource: &'static Resource, bytes: &Bytes) -> Result<Bytes
 
 /// Where the revision begins in stored bytes, which begin with the kind and the version; none if there is none.
 fn revision_at(bytes: &[u8]) -> Option<usize> {
-    let at = memchr::memmem::find(bytes.get(..MAX_HEAD).unwrap_or(bytes), REVISION.as_bytes());
+    static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(REVISION));
+    let at = FINDER.find(bytes.get(..MAX_HEAD).unwrap_or(bytes));
     at.map(|at| at.saturating_add(REVISION.len()))
 }
 
@@ -196,11 +223,11 @@ fn revision_in(bytes: &[u8]) -> u64 {
     digits.fold(0, |number: u64, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
-fn written(resource: &Resource, object: &Map) -> Result<Value, Status> {
-    written_as(resource.kind, &resource.api_version(), object)
-}
-
-fn written_as(kind: &str, api_version: &str, object: &Map) -> Result<Value, Status> {
+fn written_as(
+    (kind, api_version): (&str, &str),
+    object: &Map,
+    managed_fields: Option<&ManagedFieldsText>,
+) -> Result<Value, Status> {
     let mut bytes = Vec::with_capacity(2048);
     let head = head_of(kind, api_version);
     bytes.extend_from_slice(head.as_bytes());
@@ -208,6 +235,10 @@ fn written_as(kind: &str, api_version: &str, object: &Map) -> Result<Value, Stat
     let metadata = object.get("metadata").and_then(Json::as_object);
     for (name, value) in metadata.into_iter().flatten().filter(|(name, _)| *name != "resourceVersion") {
         member(&mut bytes, name, value)?;
+    }
+    if let Some(managed_fields) = managed_fields {
+        bytes.extend_from_slice(br#","managedFields":"#);
+        bytes.extend_from_slice(managed_fields.as_str().as_bytes());
     }
     bytes.push(b'}');
     for (name, value) in object {
@@ -233,10 +264,16 @@ fn member(bytes: &mut Vec<u8>, name: &str, value: &Json) -> Result<(), Status> {
 /// # Errors
 /// The bytes are not an object.
 pub(crate) fn decode(bytes: &[u8]) -> Result<Map, Status> {
-    let bad = |error: &dyn Display| Status::internal(format_args!("a stored object cannot be read: {error}"));
-    // Checked as a whole, because checking each string by itself takes a quarter of the time.
-    let text = str::from_utf8(bytes).map_err(|error| bad(&error))?;
-    serde_json::from_str(text).map_err(|error| bad(&error))
+    serde_json::from_str(text(bytes)?).map_err(|error| unreadable(&error))
+}
+
+/// Checked as a whole, because checking each string by itself takes a quarter of the time.
+fn text(bytes: &[u8]) -> Result<&str, Status> {
+    str::from_utf8(bytes).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &dyn Display) -> Status {
+    Status::internal(format_args!("a stored object cannot be read: {error}"))
 }
 
 /// Replaces the revision in the bytes, so that a removed object is shown as of its removal.
@@ -280,6 +317,8 @@ pub(crate) struct Stored {
     pub(crate) bytes: Bytes,
     /// The decoded object.
     pub(crate) object: Map,
+    /// The `managedFields`, if they are set aside: then the object has none.
+    pub(crate) managed_fields: Option<ManagedFieldsText>,
 }
 
 impl Stored {
@@ -289,7 +328,21 @@ impl Stored {
     /// The entry is not an object.
     pub(crate) fn read(resource: &'static Resource, entry: Arc<Entry>) -> Result<Self, Status> {
         let bytes = served(resource, &entry.value)?;
-        Ok(Self { object: decode(&bytes)?, bytes, entry })
+        Ok(Self { object: decode(&bytes)?, bytes, entry, managed_fields: None })
+    }
+
+    /// Reads an entry, and sets `managedFields` aside.
+    ///
+    /// # Errors
+    /// See [`Self::read`].
+    pub(crate) fn read_without_managers(
+        resource: &'static Resource,
+        entry: Arc<Entry>,
+    ) -> Result<Self, Status> {
+        let bytes = served(resource, &entry.value)?;
+        let (object, managed_fields) =
+            set_aside::decode(text(&bytes)?).map_err(|error| unreadable(&error))?;
+        Ok(Self { object, bytes, entry, managed_fields })
     }
 }
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use portcullis_client::metrics::{Counter, Family};
 use portcullis_store::Store as _;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use tokio::time::sleep;
@@ -53,7 +52,7 @@ impl SizeMetrics {
             self.full.clone(),
         );
         registry.register(
-            "portcullis_storage_full_refusals",
+            "portcullis_storage_full_refusals_total",
             "Writes that were refused because the store was full",
             self.refused.clone(),
         );

@@ -1,6 +1,7 @@
 //! Changes an object: reads what is stored, makes another of it, and writes that back (AP-40 to AP-45).
 
 use kinds::Map;
+use kinds::apply::ManagedFieldsText;
 use portcullis_store::{Expect, Revision, Standing, Store as _, StoreError, Write};
 
 use super::admission::Operation;
@@ -9,7 +10,7 @@ use super::create::{self, entry, unstored};
 use super::options::WriteOptions;
 use super::request_scope::RequestScope;
 use super::storage::{self, Stored};
-use super::{delete, list_options, managed, meta};
+use super::{delete, list_options, managed, meta, set_aside};
 use crate::http::status::Status;
 use portcullis_apimachinery::quote::quoted;
 
@@ -66,6 +67,15 @@ pub(crate) enum Create {
     Never,
 }
 
+/// How an object is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct How {
+    /// Whether a missing object is created.
+    pub(crate) creates: Create,
+    /// Whether the change neither reads nor writes `managedFields`.
+    pub(crate) leaves_managers: bool,
+}
+
 /// Reads an object, changes it, and writes it back; retries after a conflict. A missing object is created, if allowed.
 ///
 /// # Errors
@@ -74,24 +84,26 @@ pub(crate) async fn write(
     scope: &RequestScope<'_>,
     uid: &str,
     options: &WriteOptions,
-    creates: Create,
+    how: How,
     make: impl Fn(&Map) -> Result<Map, Status>,
 ) -> Result<Written, Status> {
     let resource = scope.target.resource;
     let key = scope.key();
     for _ in 0..ATTEMPTS {
-        let stored = scope.stored(&key).await?.map(|entry| Stored::read(resource, entry)).transpose()?;
+        let leaves_managers = how.leaves_managers && managed::can_be_set_aside(scope, options).await;
+        let read = if leaves_managers { Stored::read_without_managers } else { Stored::read };
+        let stored = scope.stored(&key).await?.map(|entry| read(resource, entry)).transpose()?;
         let found = stored.as_ref().map_or("", |stored| meta::text(&stored.object, "uid"));
         if !uid.is_empty() && uid != found {
             // The object with this uid is gone. An applied configuration conflicts with that.
-            if stored.is_none() && creates != Create::Always {
+            if stored.is_none() && how.creates != Create::Always {
                 return Err(scope.no_object());
             }
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {found}");
             return Err(Status::conflict(resource.group, resource.plural, scope.target.name, &why));
         }
-        let Some(stored) = stored else {
-            let may_create = match creates {
+        let Some(mut stored) = stored else {
+            let may_create = match how.creates {
                 Create::Always => true,
                 Create::IfAllowed => resource.creates_on_update,
                 Create::Never => false,
@@ -106,10 +118,11 @@ pub(crate) async fn write(
         };
         // None means a conflict. Try again.
         let mut object = make(&stored.object)?;
-        if !options.is_apply {
-            managed::record(scope, options.manager(), Some(&stored.object), &mut object);
-        }
-        if let Some(bytes) = attempt(scope, &key, &stored, object, options).await? {
+        let managed_fields = match options.is_apply {
+            true => None,
+            false => managed::record_aside(scope, options.manager(), &mut stored, &mut object)?,
+        };
+        if let Some(bytes) = attempt(scope, &key, &stored, (object, managed_fields), options).await? {
             return Ok(Written { bytes, is_new: false });
         }
     }
@@ -133,10 +146,11 @@ async fn attempt(
     scope: &RequestScope<'_>,
     key: &str,
     stored: &Stored,
-    mut object: Map,
+    (mut object, managed_fields): (Map, Option<ManagedFieldsText>),
     options: &WriteOptions,
 ) -> Result<Option<bytes::Bytes>, Status> {
     let resource = scope.target.resource;
+    let managed_fields = managed_fields.as_ref();
     let (old, name) = (&stored.object, scope.target.name);
     scope.admit(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     scope.check_escalation(&object, Some(old)).await?;
@@ -146,6 +160,7 @@ async fn attempt(
     prepare(scope, &surroundings, &mut object, old).await?;
     scope.validate(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     if delete::ends_with_update(resource, &object, old) {
+        put_back(&mut object, managed_fields)?;
         return delete::remove_after_update(scope, key, stored, &object, options.is_dry_run).await;
     }
     managed::forget_times(&mut object, old);
@@ -160,9 +175,10 @@ async fn attempt(
     }
     let reservation = scope.reserve(Operation::Update, name, options, Some(&mut object), Some(old)).await?;
     if options.is_dry_run {
+        put_back(&mut object, managed_fields)?;
         return unstored(scope, &object).map(Some);
     }
-    let value = scope.encode(&object)?;
+    let value = scope.encode_with(&object, managed_fields)?;
     let expect = Expect::Modified(stored.entry.modified);
     let write = Write { key: key.into(), expect, value: Some(value) };
     let writes = surroundings.writes(write).into_iter().chain(reservation.writes()).collect();
@@ -171,6 +187,10 @@ async fn attempt(
         Err(StoreError::Conflict { key, .. }) => scope.outdated(&key).map_or(Ok(None), Err),
         Err(error) => Err(storage::failed(&error)),
     }
+}
+
+fn put_back(object: &mut Map, managed_fields: Option<&ManagedFieldsText>) -> Result<(), Status> {
+    managed_fields.map_or(Ok(()), |managed_fields| set_aside::put_back(object, managed_fields))
 }
 
 /// Changes a stored object in place, and retries after a conflict. For changes that the server makes itself, so neither

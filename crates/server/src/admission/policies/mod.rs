@@ -118,6 +118,19 @@ impl AllInputs {
 }
 
 impl Policies {
+    /// Whether there are bindings, and the rules of a policy match a write, whose objects need not be known.
+    ///
+    /// # Errors
+    /// A policy or a binding cannot be read.
+    pub(super) async fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> Result<bool, Status> {
+        if is_policy(attributes.resource) || self.bindings.all(attributes.backend).await?.is_empty() {
+            return Ok(false);
+        }
+        let policies = self.policies.all(attributes.backend).await?;
+        let (facts, found) = (Facts::of(attributes), Found::of(attributes));
+        Ok(policies.iter().any(|policy| policy.matching.may_match(facts, &found)))
+    }
+
     /// Applies all policies to a write.
     ///
     /// # Errors

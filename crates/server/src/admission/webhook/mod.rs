@@ -149,6 +149,27 @@ impl<'a> Calls<'a> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the rules of a webhook match a write, whose objects need not be known.
+    ///
+    /// # Errors
+    /// A configuration cannot be read.
+    pub(crate) async fn may_match(&self, attributes: &AdmissionAttributes<'_>) -> Result<bool, Status> {
+        if is_exempt(attributes.resource) {
+            return Ok(false);
+        }
+        for configured in [&self.webhooks.mutating, &self.webhooks.validating] {
+            let hooks = configured.all(attributes.backend).await?;
+            if hooks.is_empty() {
+                continue;
+            }
+            let (facts, found) = (Facts::of(attributes), Found::of(attributes));
+            if hooks.iter().any(|hook| hook.matching.may_match(facts, &found)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Asks the mutating webhooks in their order, and applies their patches: in the first round all, in the second, which
     /// follows if the first changed something, those that want to see the changes of others.
     ///
@@ -180,7 +201,8 @@ impl<'a> Calls<'a> {
             };
             let rest = question.rest()?;
             let invocation = invocation(&hook, Phase::Mutating, attributes, &question, rest);
-            let patch = turn::outside(self.ask(&invocation, attributes)).await.map_err(too_many)??;
+            let asking = Box::pin(self.ask(&invocation, attributes));
+            let patch = turn::outside(asking).await.map_err(too_many)??;
             if !patch.is_empty() {
                 let version = question.version;
                 let patched = patched(&hook, facts, &question, version, &patch, attributes.resource)?;
@@ -234,7 +256,7 @@ impl<'a> Calls<'a> {
             return Ok(());
         }
         let asking = invocations.iter().map(|invocation| self.ask(invocation, attributes));
-        let verdicts = turn::outside(join_all(asking)).await.map_err(too_many)?;
+        let verdicts = Box::pin(turn::outside(join_all(asking))).await.map_err(too_many)?;
         verdicts.into_iter().try_for_each(|verdict| verdict.map(drop))
     }
 

@@ -11,13 +11,13 @@
 //!
 //! It never sends what was decided before a change of rights, however slowly the client reads.
 
+use portcullis_client::metrics::Counter;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use portcullis_store::{Entry, Event, Revision, Store as _, StoreError, Watch as _};
-use prometheus_client::metrics::counter::Counter;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 

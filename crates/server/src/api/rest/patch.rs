@@ -14,7 +14,7 @@ use crate::http::status::{Answer, Status};
 use crate::http::{negotiate, warning};
 use crate::registry::options::{self, FieldValidation, WriteKind, WriteOptions};
 use crate::registry::patch::Patch;
-use crate::registry::update::{self, Create};
+use crate::registry::update::{self, Create, How};
 use crate::registry::{apply, part};
 
 const READ: &str = "application/json-patch+json, application/merge-patch+json, \
@@ -40,7 +40,8 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: Bytes) -> 
         let (object, manager) = (&config.object, options.manager());
         let how = apply::How { manager, forces: options.forces };
         let make = |old: &Map| apply::apply(&request.scope, old, object, how);
-        return write(request, view, &options, (Create::Always, make), || config.warnings.clone()).await;
+        let how = How { creates: Create::Always, leaves_managers: false };
+        return write(request, view, &options, (how, make), || config.warnings.clone()).await;
     }
     let kind = PatchKind::of_media_type(&media_type).ok_or_else(|| Status::unsupported_media_type(READ))?;
     let options = options::write(&request.query, WriteKind::Patch)?.of_client(&request.head.headers);
@@ -57,17 +58,18 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: Bytes) -> 
         }
         FieldValidation::Ignore | FieldValidation::Strict => Vec::new(),
     };
-    write(request, view, &options, (Create::Never, make), warnings).await
+    let how = How { creates: Create::Never, leaves_managers: patch.leaves_managers() };
+    write(request, view, &options, (how, make), warnings).await
 }
 
 async fn write(
     request: &Request<'_>,
     view: &View,
     options: &WriteOptions,
-    (creates, make): (Create, impl Fn(&Map) -> Result<Map, Status>),
+    (how, make): (How, impl Fn(&Map) -> Result<Map, Status>),
     warnings: impl FnOnce() -> Vec<String>,
 ) -> Result<Answer, Status> {
-    let written = update::write(&request.scope, "", options, creates, make).await?;
+    let written = update::write(&request.scope, "", options, how, make).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
     for warning in warning::headers(warnings()) {

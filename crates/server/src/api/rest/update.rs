@@ -8,8 +8,9 @@ use super::request::Request;
 use crate::http::negotiate;
 use crate::http::status::{Answer, Status};
 use crate::registry::options::{self, WriteKind};
-use crate::registry::update::{self, Create};
+use crate::registry::update::{self, Create, How};
 use crate::registry::{decode, meta, part};
+use kinds::Map;
 
 /// Replaces an object.
 pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> Result<Answer, Status> {
@@ -22,10 +23,9 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View, bytes: &[u8]) -> 
     let new = body.object;
     request.note(|| new.clone().into());
     let uid = meta::text(&new, "uid").to_owned();
-    let written = update::write(&request.scope, &uid, &options, Create::IfAllowed, |old| {
-        part::put(&request.scope, old, |_| Ok(new.clone()))
-    })
-    .await?;
+    let make = |old: &Map| part::put(&request.scope, old, |_| Ok(new.clone()));
+    let how = How { creates: Create::IfAllowed, leaves_managers: false };
+    let written = update::write(&request.scope, &uid, &options, how, make).await?;
     let code = if written.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let mut answer = view.object(code, &part::document(&request.scope, &written.bytes)?)?;
     for warning in body.warnings {

@@ -6,9 +6,9 @@ use std::time::Instant;
 use kinds::Kinds;
 use kinds::resource::Resource;
 use policy::engine::LiveEngine;
-use policy::objects::{Kind, Object};
+use policy::objects::Kind;
+use portcullis_client::metrics::Counter;
 use portcullis_store::{Entry, Event, List, Observer, Revision, Store as _, StoreError};
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 
 use crate::metrics::Timing;
@@ -130,38 +130,28 @@ impl Follower {
             return;
         };
         let began = Instant::now();
-        let times = self.time(followed.kind);
-        if let Some(entry) = entry {
-            match self.apply(followed.kind, entry) {
-                Ok(()) => {
-                    if let Some([taken_in, _]) = times {
-                        taken_in.observe(began.elapsed());
-                    }
-                    return;
-                }
-                Err(error) => {
-                    self.refused.inc();
-                    tracing::error!(
-                        key,
-                        error,
-                        "an object cannot be applied and is ignored in all decisions"
-                    );
-                }
-            }
-        }
-        // The predecessor of an object that cannot be applied must not remain in force.
-        let (namespace, name) = storage::place(followed.resource, key);
-        self.engine.delete(followed.kind, namespace, name);
-        if let Some([_, forgotten]) = times {
-            forgotten.observe(began.elapsed());
+        let is_applied = self.put(followed, key, entry);
+        if let Some([taken_in, forgotten]) = self.time(followed.kind) {
+            (if is_applied { taken_in } else { forgotten }).observe(began.elapsed());
         }
     }
 
-    fn apply(&self, kind: Kind, entry: &Entry) -> Result<(), String> {
-        let text = std::str::from_utf8(&entry.value).map_err(|error| error.to_string())?;
-        let object = Object::parse(kind, text).map_err(|error| error.to_string())?;
+    /// Applies an object, or deletes one that is gone or cannot be applied. Returns whether it was applied.
+    fn put(&self, followed: &Followed, key: &str, entry: Option<&Entry>) -> bool {
+        let (namespace, name) = storage::place(followed.resource, key);
+        let Some(entry) = entry else {
+            self.engine.delete(followed.kind, namespace, name);
+            return false;
+        };
+        // What is not UTF-8 is no JSON either.
+        let json = std::str::from_utf8(&entry.value).unwrap_or_default();
         // The aggregation controller determines by itself what to write.
-        self.engine.apply(object).map(drop).map_err(|error| error.to_string())
+        let applied = self.engine.apply_json(followed.kind, namespace, name, json);
+        if let Err(error) = &applied {
+            self.refused.inc();
+            tracing::error!(key, %error, "an object cannot be applied and is ignored in all decisions");
+        }
+        applied.is_ok()
     }
 }
 
