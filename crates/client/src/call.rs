@@ -126,7 +126,7 @@ pub(crate) fn query_value(value: &str) -> String {
 }
 
 /// Escapes a name as one path segment.
-fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     // Browsers and servers would resolve such a name. No object has one, so the response is 404.
     if matches!(name, "" | "." | "..") {
         return format!("%00{name}");

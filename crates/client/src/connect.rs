@@ -17,7 +17,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use kube::Config;
 use kube::client::ConfigExt as _;
-use kube::config::AuthInfo;
+use kube::config::{AuthInfo, Kubeconfig};
 use portcullis_pki::pem;
 use tower::{BoxError, ServiceBuilder};
 
@@ -129,6 +129,28 @@ impl Connection {
             return Err(ConnectError::Nowhere { looked });
         }
         Self::from_source(Source::InCluster).await
+    }
+
+    /// The names of the contexts of the kubeconfig that [`Connection::infer`] uses.
+    ///
+    /// # Errors
+    /// A file is invalid.
+    pub fn contexts(kubeconfig: Option<&Path>) -> Result<Vec<String>, ConnectError> {
+        Ok(usual_kubeconfig(kubeconfig)?.contexts.into_iter().map(|context| context.name).collect())
+    }
+
+    /// The namespace of a context of that kubeconfig, or of the current one; none if it names none.
+    ///
+    /// # Errors
+    /// A file is invalid.
+    pub fn namespace_of(
+        kubeconfig: Option<&Path>,
+        context: Option<&str>,
+    ) -> Result<Option<String>, ConnectError> {
+        let kubeconfig = usual_kubeconfig(kubeconfig)?;
+        let name = context.or(kubeconfig.current_context.as_deref());
+        let named = kubeconfig.contexts.iter().find(|context| Some(&*context.name) == name);
+        Ok(named.and_then(|named| named.context.as_ref()?.namespace.clone()).filter(|name| !name.is_empty()))
     }
 
     /// Connects by a kubeconfig file, with the given or its current context.
@@ -277,6 +299,17 @@ impl std::fmt::Debug for Connection {
     /// Shows the server, never the credentials.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("server", &self.server()).finish_non_exhaustive()
+    }
+}
+
+/// Reads the given kubeconfig, or those that kubectl reads by default.
+fn usual_kubeconfig(path: Option<&Path>) -> Result<Kubeconfig, ConnectError> {
+    match path {
+        Some(path) => kubeconfig::read(&[path.to_owned()], true),
+        None => {
+            let (paths, _) = usual_places(std::env::var_os("KUBECONFIG"), std::env::home_dir());
+            kubeconfig::read(&paths, false)
+        }
     }
 }
 

@@ -31,7 +31,8 @@ const MOST_FAILURES: u32 = 5;
 pub(crate) const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (audit)");
 const JSON: &str = "application/json";
 /// Metadata is enough of some kinds.
-const METADATA: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+pub(crate) const METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 /// Of others nothing but metadata is accepted: a server that cannot give it alone gives nothing (AU-17).
 const METADATA_ALONE: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use crate::metrics::{Counter, Family};
 use portcullis_policy::approval::machine::{Limits, Verdict};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -55,13 +54,37 @@ impl Default for ApproverMetrics {
 impl ApproverMetrics {
     /// Registers the metrics under their public names.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register("node_csr_decisions", "Evaluations of requests by outcome", self.decisions.clone());
-        registry.register("node_csr_retries", "Evaluations that are repeated", self.retries.clone());
-        registry.register("node_csr_decision_seconds", "From creation to decision", self.seconds.clone());
-        registry.register("mapi_current_pending_csr", "Requests that wait", self.current.clone());
-        registry.register("mapi_max_pending_csr", "The limit of pending requests", self.max.clone());
-        registry.register("node_csr_pending_identities", "Names that wait", self.identities.clone());
-        let help = "Pending requests that another key contests";
+        registry.register(
+            "node_csr_decisions_total",
+            "Evaluations of certificate requests, by signer, outcome and reason",
+            self.decisions.clone(),
+        );
+        registry.register(
+            "node_csr_retries_total",
+            "Evaluations of certificate requests that are repeated, by reason",
+            self.retries.clone(),
+        );
+        registry.register(
+            "node_csr_decision_seconds",
+            "Time from the creation of a certificate request to its decision",
+            self.seconds.clone(),
+        );
+        registry.register(
+            "mapi_current_pending_csr",
+            "Recent certificate requests that wait for a decision",
+            self.current.clone(),
+        );
+        registry.register(
+            "mapi_max_pending_csr",
+            "How many certificate requests may wait; while there are more, none is approved",
+            self.max.clone(),
+        );
+        registry.register(
+            "node_csr_pending_identities",
+            "Different node names among the certificate requests that wait",
+            self.identities.clone(),
+        );
+        let help = "Certificate requests that are held because another key is requested for the same name";
         registry.register("node_csr_contested", help, self.contested.clone());
     }
 

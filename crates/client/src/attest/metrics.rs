@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::metrics::{Counter, Family};
 use portcullis_apimachinery::time::Instant;
 use portcullis_attestation::KeyClass::{self, K0, K1, K2, K3};
 use portcullis_attestation::Reason;
 use portcullis_attestation::record::{Record, State};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
@@ -89,12 +88,20 @@ impl AttestMetrics {
     /// Registers the metrics under their public names.
     pub fn register(&self, registry: &mut Registry) {
         let requests = self.requests.clone();
-        registry.register("attestation_requests", "Evaluations of requests with evidence", requests);
-        registry.register("attestation_seconds", "Time of a verification", self.seconds.clone());
-        let help = "Requests of a machine by another device than before";
-        registry.register("attestation_tofu_mismatch", help, self.mismatches.clone());
         registry.register(
-            "issued_certificates",
+            "attestation_requests_total",
+            "Evaluations of certificate requests with evidence, by what became of them",
+            requests,
+        );
+        registry.register(
+            "attestation_seconds",
+            "Time to verify evidence, with reading the keys",
+            self.seconds.clone(),
+        );
+        let help = "Certificate requests of a machine by another device than before";
+        registry.register("attestation_tofu_mismatch_total", help, self.mismatches.clone());
+        registry.register(
+            "issued_certificates_total",
             "Certificates issued to attested nodes",
             self.issued.clone(),
         );
@@ -196,9 +203,7 @@ mod tests {
             metrics.recorded(Some("prod"), records.iter(), now);
             let mut registry = Registry::default();
             metrics.register(&mut registry);
-            let mut text = String::new();
-            prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
-            text
+            crate::metrics::exposition(&registry).unwrap()
         };
         let one = record("tpm", "K2", "Active", "2026-01-01T02:00:00Z");
         let two = record("tpm", "K2", "Active", "2026-01-01T01:00:00Z");

@@ -4,12 +4,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
+use crate::metrics::Counter;
 use portcullis_pki::Pair;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-
-use crate::plain_counter::PlainCounter;
 
 /// How long a serving certificate was in use. In seconds: a minute, hours, days, and up to four years.
 const ROTATION_SECONDS: [f64; 10] = [
@@ -37,7 +36,7 @@ pub struct CertificateMetrics {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Certificate {
     validity: Arc<Mutex<Option<Validity>>>,
-    errors: PlainCounter,
+    errors: Counter,
 }
 
 /// When the current certificate is valid.
@@ -106,31 +105,27 @@ impl CertificateMetrics {
         };
         registry.register(
             "kubelet_certificate_manager_client_ttl_seconds",
-            "Gauge of the TTL (time-to-live) of the Kubelet's client certificate. The value is in seconds until \
-             certificate expiry (negative if already expired). If client certificate is invalid or unused, the value \
-             will be +INF",
+            "Seconds until the client certificate expires, negative after that, +Inf without a valid one",
             ttl(&self.client),
         );
         registry.register(
             "kubelet_certificate_manager_server_ttl_seconds",
-            "Gauge of the shortest TTL (time-to-live) of the Kubelet's serving certificate. The value is in seconds \
-             until certificate expiry (negative if already expired). If serving certificate is invalid or unused, the \
-             value will be +INF",
+            "Seconds until the serving certificate expires, negative after that, +Inf without a valid one",
             ttl(&self.serving),
         );
         registry.register(
             "kubelet_certificate_manager_client_expiration_renew_errors",
-            "Counter of certificate renewal errors",
+            "Failed attempts to renew the client certificate",
             self.client.errors.clone(),
         );
         registry.register(
             "kubelet_server_expiration_renew_errors",
-            "Counter of certificate renewal errors",
+            "Failed attempts to renew the serving certificate",
             self.serving.errors.clone(),
         );
         registry.register(
             "kubelet_certificate_manager_server_rotation_seconds",
-            "Histogram of the number of seconds the previous certificate lived before being rotated",
+            "Age of serving certificates when they were replaced",
             self.rotation.clone(),
         );
     }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use crate::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -51,7 +50,7 @@ impl ReviewMetrics {
     pub fn register(&self, registry: &mut Registry) {
         for (calls, kind) in [(&self.token, "authn"), (&self.access, "authz")] {
             registry.register(
-                format!("apiserver_delegated_{kind}_request"),
+                format!("apiserver_delegated_{kind}_request_total"),
                 "Reviews asked of the API server, by status code",
                 calls.count.clone(),
             );

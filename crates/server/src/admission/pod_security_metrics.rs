@@ -3,9 +3,8 @@
 
 use kinds::pod_security::{Level, Policy, Standard, Version};
 use kinds::resources::pods::PODS;
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::registry::admission::{AdmissionAttributes, Operation};
@@ -69,17 +68,17 @@ impl PodSecurityMetrics {
         let metrics =
             Self { evaluations: Family::default(), exemptions: Family::default(), errors: Family::default() };
         registry.register(
-            "pod_security_evaluations",
+            "pod_security_evaluations_total",
             "Evaluations of Pod Security Standards, without writes that are exempt",
             metrics.evaluations.clone(),
         );
         registry.register(
-            "pod_security_exemptions",
+            "pod_security_exemptions_total",
             "Writes that were exempt from Pod Security Standards",
             metrics.exemptions.clone(),
         );
         registry.register(
-            "pod_security_errors",
+            "pod_security_errors_total",
             "Errors that prevented the usual evaluation of Pod Security Standards; after those that are not fatal stricter ones may have been used",
             metrics.errors.clone(),
         );

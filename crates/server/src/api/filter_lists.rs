@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue};
 use policy::User;
 use portcullis_apimachinery::quote::quoted;
-use prometheus_client::metrics::counter::Counter;
+use portcullis_client::metrics::Counter;
 use prometheus_client::registry::Registry;
 
 use crate::http::status::Status;
@@ -62,17 +62,17 @@ impl FilterMetrics {
     pub(super) fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register(
-            "portcullis_filtered_lists",
+            "portcullis_filtered_lists_total",
             "Lists and pages of lists that showed the part of a collection that the caller may get",
             metrics.lists.clone(),
         );
         registry.register(
-            "portcullis_filtered_watches",
+            "portcullis_filtered_watches_total",
             "Watches that showed the part of a collection that the caller may get",
             metrics.watches.clone(),
         );
         registry.register(
-            "portcullis_filtered_watch_scans",
+            "portcullis_filtered_watch_scans_total",
             "How often filtered watches looked through their collection",
             metrics.scans.clone(),
         );

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use portcullis_client::metrics::{Counter, Family, exposition};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -35,12 +34,12 @@ impl Default for HealthMetrics {
         let (mut registry, last, total) = (Registry::default(), Family::default(), Family::default());
         registry.register(
             "kubernetes_healthcheck",
-            "This metric records the result of a single healthcheck",
+            "1 if a health check succeeded the last time, 0 if it failed",
             Family::clone(&last),
         );
         registry.register(
-            "kubernetes_healthchecks",
-            "This metric records the results of all healthcheck",
+            "kubernetes_healthchecks_total",
+            "Runs of health checks, by result",
             Family::clone(&total),
         );
         Self { registry, last, total }
@@ -62,9 +61,7 @@ impl HealthMetrics {
     /// # Errors
     /// A metric cannot be rendered.
     pub(super) fn render(&self) -> Result<String, fmt::Error> {
-        let mut out = String::new();
-        text::encode(&mut out, &self.registry)?;
-        Ok(out)
+        exposition(&self.registry)
     }
 
     /// Forgets all results.

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
+use portcullis_client::metrics::{Counter, Family, exposition};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -118,10 +117,14 @@ impl Default for Metrics {
         let requests = Family::<CountLabels, Counter>::default();
         let durations = Durations::new_with_constructor(|| Timing::new(REQUEST_SECONDS));
         let connections = ConnectionMetrics::default();
-        registry.register("apiserver_request", "Counter of apiserver requests broken out for each verb, dry run value, group, version, resource, scope, component, and HTTP response code", requests.clone());
+        registry.register(
+            "apiserver_request_total",
+            "Requests, by what was asked for and the code of the answer",
+            requests.clone(),
+        );
         registry.register(
             "apiserver_request_duration_seconds",
-            "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, scope and component",
+            "Time until the answer, by what was asked for",
             durations.clone(),
         );
         connections.register(&mut registry, "portcullis", "open_connections");
@@ -130,8 +133,8 @@ impl Default for Metrics {
         let in_queue = Family::<RequestKindLabels, Gauge>::default();
         let watches = Family::<RequestLabels, Gauge>::default();
         registry.register(
-            "apiserver_request_terminations",
-            "Number of requests which apiserver terminated in self-defense",
+            "apiserver_request_terminations_total",
+            "Requests that were refused or ended to protect the server",
             terminations.clone(),
         );
         registry.register(
@@ -241,8 +244,6 @@ impl Metrics {
     /// # Errors
     /// A metric cannot be rendered.
     pub fn render(&self) -> Result<String, fmt::Error> {
-        let mut out = String::new();
-        text::encode(&mut out, &self.registry)?;
-        Ok(out)
+        exposition(&self.registry)
     }
 }

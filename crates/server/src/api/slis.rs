@@ -20,5 +20,5 @@ pub(crate) fn answer(_permit: Permit, app: &App, head: &Parts) -> Result<Answer,
     let Ok(body) = health.render() else {
         return Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"));
     };
-    Ok(super::metrics::exposed(head, body))
+    Ok(super::metrics::exposed(body))
 }

@@ -1,8 +1,7 @@
 //! The metrics of the audit log.
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -58,15 +57,15 @@ impl AuditMetrics {
             rejected: Counter::default(),
         };
         metrics.sink.register(registry, "portcullis_audit");
-        registry.register("apiserver_audit_level", "Audited requests, by level", levels);
-        registry.register("apiserver_audit_event", "Events of the audit log", metrics.events.clone());
+        registry.register("apiserver_audit_level_total", "Audited requests, by level", levels);
+        registry.register("apiserver_audit_event_total", "Events of the audit log", metrics.events.clone());
         registry.register(
-            "apiserver_audit_error",
+            "apiserver_audit_error_total",
             "Events of the audit log that were dropped, and attempts to write one that failed",
             errors,
         );
         registry.register(
-            "apiserver_audit_requests_rejected",
+            "apiserver_audit_requests_rejected_total",
             "Requests refused because their first audit event could not be written",
             metrics.rejected.clone(),
         );
@@ -107,7 +106,7 @@ impl SinkMetrics {
     pub fn register(&self, registry: &mut Registry, prefix: &str) {
         let name = |rest: &str| format!("{prefix}_{rest}");
         let help = "Lines that could not be written, and requests whose lines were dropped, by reason";
-        registry.register(name("lost"), help, self.lost.clone());
+        registry.register(name("lost_total"), help, self.lost.clone());
         registry.register(name("queued_lines"), "Lines in the queue of the log", self.lines.clone());
         registry.register(name("queued_bytes"), "Bytes in the queue of the log", self.bytes.clone());
         let help = "Requests that wait for space in the queue of the log";

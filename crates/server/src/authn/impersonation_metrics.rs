@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::metrics::{ACCESS_SECONDS, Durations, Timing};
@@ -32,13 +31,13 @@ impl Counts {
         let total = Family::<ModeLabels, Counter>::default();
         let seconds: Durations<ModeLabels> = Durations::new_with_constructor(|| Timing::new(ACCESS_SECONDS));
         registry.register(
-            format!("apiserver_impersonation_{name}"),
-            format!("Total number of {what} split by mode and decision"),
+            format!("apiserver_impersonation_{name}_total"),
+            format!("Count of {what}, by mode and decision"),
             total.clone(),
         );
         registry.register(
             format!("apiserver_impersonation_{name}_duration_seconds"),
-            format!("Latency of {what} in seconds split by mode and decision"),
+            format!("Time of {what}, by mode and decision"),
             seconds.clone(),
         );
         Self { total, seconds }
@@ -55,11 +54,11 @@ impl ImpersonationMetrics {
     /// Metrics that this registry shows.
     pub fn registered(registry: &mut Registry) -> Self {
         Self {
-            attempts: Counts::registered(registry, "attempts", "impersonation attempts"),
+            attempts: Counts::registered(registry, "attempts", "requests in the name of somebody else"),
             checks: Counts::registered(
                 registry,
                 "authorization_attempts",
-                "authorization checks made by the impersonation handler",
+                "authorization checks for requests in the name of somebody else",
             ),
         }
     }

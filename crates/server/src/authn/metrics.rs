@@ -2,10 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use portcullis_client::plain_counter::PlainCounter;
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use super::caller::Caller;
@@ -50,7 +48,7 @@ struct UserLabels {
 /// The metrics of one result.
 #[derive(Clone)]
 struct AuthenticationResult {
-    attempts: PlainCounter,
+    attempts: Counter,
     time: Timing,
 }
 
@@ -59,7 +57,7 @@ struct AuthenticationResult {
 pub struct AuthenticationMetrics {
     /// Success, error, failure.
     results: [AuthenticationResult; 3],
-    users: Family<UserLabels, PlainCounter>,
+    users: Family<UserLabels, Counter>,
     expirations: Timing,
     pub(super) tokens: TokenMetrics,
     pub(super) issuers: IssuerMetrics,
@@ -100,24 +98,28 @@ impl IssuerMetrics {
 impl AuthenticationMetrics {
     /// Metrics that this registry shows.
     pub fn registered(registry: &mut Registry) -> Self {
-        let attempts = Family::<ResultLabels, PlainCounter>::default();
+        let attempts = Family::<ResultLabels, Counter>::default();
         let times: Durations<ResultLabels> = Durations::new_with_constructor(|| Timing::new(ACCESS_SECONDS));
-        let users = Family::<UserLabels, PlainCounter>::default();
+        let users = Family::<UserLabels, Counter>::default();
         let expirations = Timing::new(EXPIRATION_SECONDS);
-        registry.register("authentication_attempts", "Counter of authenticated attempts", attempts.clone());
+        registry.register(
+            "authentication_attempts",
+            "Requests, by the result of their authentication",
+            attempts.clone(),
+        );
         registry.register(
             "authentication_duration_seconds",
-            "Authentication duration in seconds broken out by result",
+            "Time to authenticate a request, by result",
             times.clone(),
         );
         registry.register(
             "authenticated_user_requests",
-            "Counter of authenticated requests broken out by username (only a few names are distinguished)",
+            "Authenticated requests, by user; only a few names are distinguished",
             users.clone(),
         );
         registry.register(
             "apiserver_client_certificate_expiration_seconds",
-            "Distribution of the remaining lifetime on the certificate used to authenticate a request",
+            "Time until the client certificates expire that requests show",
             expirations.clone(),
         );
         let results = ["success", "error", "failure"].map(|result| AuthenticationResult {
@@ -182,17 +184,33 @@ impl TokenMetrics {
     fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         for (name, help, counter) in [
-            ("legacy_tokens", "Cumulative legacy service account tokens used", &metrics.legacy),
-            ("legacy_auto_token_uses", "Cumulative auto-generated legacy tokens used", &metrics.legacy_auto),
+            (
+                "legacy_tokens",
+                "Requests with a token of a service account that is stored in a Secret",
+                &metrics.legacy,
+            ),
+            (
+                "legacy_auto_token_uses",
+                "Those of them whose Secret was made for the account by itself",
+                &metrics.legacy_auto,
+            ),
             (
                 "legacy_manual_token_uses",
-                "Cumulative manually created legacy tokens used",
+                "Those of them whose Secret was made by somebody",
                 &metrics.legacy_manual,
             ),
-            ("stale_tokens", "Cumulative stale projected service account tokens used", &metrics.stale),
-            ("valid_tokens", "Cumulative valid projected service account tokens used", &metrics.valid),
+            (
+                "stale_tokens",
+                "Requests with an extended token of a service account that should have been renewed",
+                &metrics.stale,
+            ),
+            (
+                "valid_tokens",
+                "Requests with an extended token of a service account before it should be renewed",
+                &metrics.valid,
+            ),
         ] {
-            registry.register(format!("serviceaccount_{name}"), help, counter.clone());
+            registry.register(format!("serviceaccount_{name}_total"), help, counter.clone());
         }
         metrics
     }

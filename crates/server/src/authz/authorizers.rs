@@ -2,13 +2,13 @@
 //!
 //! The order and all authorizers that answer at once are a [`Chain`]; here the webhooks in it are asked, and waited for.
 
+use portcullis_client::metrics::Counter;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
 use policy::chain::{Answer, Chain, Member, Mode, Outcome, Step};
 use policy::{Attributes, Decision, Reason};
-use prometheus_client::metrics::counter::Counter;
 
 use super::metrics::webhook::WebhookMetrics;
 

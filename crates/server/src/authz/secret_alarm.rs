@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use policy::{Attributes, NodeIdentity};
 use portcullis_apimachinery::quote::quoted;
-use prometheus_client::metrics::counter::Counter;
+use portcullis_client::metrics::Counter;
 use prometheus_client::registry::Registry;
 use tokio::sync::mpsc;
 
@@ -34,12 +34,12 @@ impl AlarmMetrics {
     /// Registers the metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
-            "portcullis_node_secret_alarms",
+            "portcullis_node_secret_alarms_total",
             "Minutes in which a node asked for more distinct secrets than --node-secret-alarm",
             self.raised.clone(),
         );
         registry.register(
-            "portcullis_node_secret_alarm_unwatched_requests",
+            "portcullis_node_secret_alarm_unwatched_requests_total",
             "Requests of nodes for secrets that were not counted, because too many nodes asked in a minute",
             self.unwatched.clone(),
         );

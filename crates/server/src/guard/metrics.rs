@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use policy::kubelet_api::Endpoint;
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -120,10 +119,14 @@ impl GuardMetrics {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
         registry.register_collector(Box::new(process::Process));
-        registry.register("portcullis_guard_requests", "Requests by decision", self.requests.clone());
+        registry.register(
+            "portcullis_guard_requests_total",
+            "Requests to the kubelet, by endpoint, decision and code of the answer",
+            self.requests.clone(),
+        );
         registry.register(
             "portcullis_guard_request_duration_seconds",
-            "Seconds until the head of the answer",
+            "Time until the head of the answer, by endpoint",
             self.seconds.clone(),
         );
         self.connections.register(registry, "portcullis_guard", "connections");
@@ -133,12 +136,12 @@ impl GuardMetrics {
             self.streams.clone(),
         );
         registry.register(
-            "portcullis_guard_streams_closed",
+            "portcullis_guard_streams_closed_total",
             "Streams that the guard has closed: idle for too long, or the right to them has ended",
             self.closed_streams.clone(),
         );
         registry.register(
-            "portcullis_guard_access_log_errors",
+            "portcullis_guard_access_log_errors_total",
             "Lines of the access log that were dropped, and attempts to write one that failed",
             self.log.errors.clone(),
         );

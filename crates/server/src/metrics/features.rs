@@ -1,7 +1,7 @@
 //! `kubernetes_feature_enabled`: the enabled feature gates (KA-75).
 
+use portcullis_client::metrics::Family;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -36,7 +36,7 @@ impl FeatureMetrics {
     pub fn register(&self, registry: &mut Registry) {
         registry.register(
             "kubernetes_feature_enabled",
-            "This metric records the data about the stage and enablement of a k8s feature.",
+            "1 if a feature gate is enabled, 0 if it is disabled",
             self.enabled.clone(),
         );
     }

@@ -7,7 +7,6 @@ use std::time::SystemTime;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 /// Reads the values on each scrape. Values that the system does not provide are left out.
@@ -42,11 +41,17 @@ impl Collector for Process {
             fs::read_dir("/proc/self/fd").ok().map(|d| count(d.count())),
         )?;
         write("process_max_fds", "How many files may be open", max_files())?;
-        write("process_start_time_seconds", "When it began", field(18).and_then(started))?;
+        write(
+            "process_start_time_seconds",
+            "When the program was started, in seconds since 1970",
+            field(18).and_then(started),
+        )?;
         if let Some((user, system)) = field(10).zip(field(11)) {
             let help = "Processor time used";
-            let metric = encoder.encode_descriptor("process_cpu_seconds", help, None, MetricType::Counter)?;
-            ConstCounter::new((user + system) / TICKS).encode(metric)?;
+            let metric =
+                encoder.encode_descriptor("process_cpu_seconds_total", help, None, MetricType::Counter)?;
+            // The encoder of counters would add a suffix to the name.
+            ConstGauge::new((user + system) / TICKS).encode(metric)?;
         }
         Ok(())
     }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::SystemTime;
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -62,16 +61,20 @@ impl ReloadMetrics {
     fn register_as(&self, registry: &mut Registry, prefix: &str, what: &str) {
         let name = |name: &str| format!("{prefix}_{name}");
         registry.register(
-            name("automatic_reloads"),
+            name("automatic_reloads_total"),
             format!("Reloads of the {what}, by status"),
             self.reloads.clone(),
         );
         registry.register(
             name("automatic_reload_last_timestamp_seconds"),
-            format!("Time of the last reload of the {what}, by status"),
+            format!("Time of the last reload of the {what}, in seconds since 1970, by status"),
             self.last.clone(),
         );
-        registry.register(name("last_config_info"), format!("The {what} in force"), self.config.clone());
+        registry.register(
+            name("last_config_info"),
+            format!("1 for the {what} in force, by the hash of its file"),
+            self.config.clone(),
+        );
     }
 
     /// Records that a configuration was loaded or refused.

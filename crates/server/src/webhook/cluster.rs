@@ -12,7 +12,7 @@ use std::time::Duration;
 use policy::chain::{Chain, Mode, Outcome};
 use policy::deny::DenyAuthorizer;
 use policy::engine::{Engine, EngineConfig, LiveEngine, needs};
-use policy::restriction::{Assessment, Rejection};
+use policy::restriction::Rejection;
 use policy::{AdmissionRequest, Attributes, FeatureGates, Kind, NodeIdentity, Reason};
 use portcullis_client::feed::{Feed, Standing, Waited};
 
@@ -221,16 +221,11 @@ impl Cluster {
 
     /// Assesses a write by NodeRestriction. A question that it leaves open is decided by the modes whose kinds are known.
     pub(super) fn assess(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
-        let decided = |assessed: Assessment<'_>| match assessed {
-            Assessment::IfAuthorized(question) if !self.decide(&question.attributes()).outcome.is_allow() => {
-                Err(question.refusal())
-            }
-            Assessment::Admitted | Assessment::IfAuthorized(_) => Ok(()),
+        let assessed = match self {
+            Self::Fixed(engine) => engine.node_restriction().assess(request),
+            Self::Followed(following) => following.engine.assess(request),
         };
-        match self {
-            Self::Fixed(engine) => engine.node_restriction().assess(request).and_then(decided),
-            Self::Followed(following) => following.engine.assess(request).and_then(decided),
-        }
+        assessed?.decide(|question| self.decide(question).outcome.is_allow())
     }
 
     /// Checks a write of a role or a binding against deny rules, whoever makes it (BC-31).

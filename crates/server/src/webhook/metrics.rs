@@ -7,11 +7,10 @@ use http::StatusCode;
 use policy::chain::Outcome;
 use policy::{Decision, Reason};
 use portcullis_client::feed::{Standing, resource_of};
+use portcullis_client::metrics::{Counter, Family, exposition};
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
@@ -181,13 +180,18 @@ pub struct WebhookMetrics {
 impl WebhookMetrics {
     /// Metrics of a webhook with these feature gates.
     pub fn new(features: FeatureMetrics) -> Self {
+        let unreadable = Family::<EndpointLabels, Counter>::default();
+        // From zero, so that `increase()` sees the first one.
+        for endpoint in [Endpoint::Admit, Endpoint::Authorize] {
+            drop(unreadable.get_or_create(&EndpointLabels { endpoint: endpoint.name() }));
+        }
         Self {
             requests: Family::default(),
             seconds: Durations::new_with_constructor(|| Timing::new(SECONDS)),
             decisions: Family::default(),
             admissions: Family::default(),
             waits: Family::default(),
-            unreadable: Family::default(),
+            unreadable,
             unknown: Counter::default(),
             refused_callers: Counter::default(),
             connections: ConnectionMetrics::default(),
@@ -246,9 +250,7 @@ impl WebhookMetrics {
         self.register(&mut registry);
         registry.register_collector(Box::new(Standings(known)));
         registry.register_collector(Box::new(shadow));
-        let mut body = String::new();
-        text::encode(&mut body, &registry)?;
-        Ok(body)
+        exposition(&registry)
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -257,42 +259,42 @@ impl WebhookMetrics {
         self.deny_rules.register_deny_rules(registry);
         self.secret_alarm.register(registry);
         registry.register(
-            "portcullis_webhook_requests",
-            "Requests by endpoint and code",
+            "portcullis_webhook_requests_total",
+            "Requests, by endpoint and code of the answer",
             self.requests.clone(),
         );
         registry.register(
             "portcullis_webhook_request_duration_seconds",
-            "Seconds until the answer",
+            "Time until the answer, by endpoint",
             self.seconds.clone(),
         );
         registry.register(
-            "portcullis_webhook_decisions",
+            "portcullis_webhook_decisions_total",
             "Decisions about access reviews, by the mode that decided and its reason",
             self.decisions.clone(),
         );
         registry.register(
-            "portcullis_webhook_admissions",
+            "portcullis_webhook_admissions_total",
             "Decisions about admission reviews; passed: not a write of a node",
             self.admissions.clone(),
         );
         registry.register(
-            "portcullis_webhook_waits",
+            "portcullis_webhook_waits_total",
             "Requests of nodes that waited for objects that might not have arrived yet, by outcome",
             self.waits.clone(),
         );
         registry.register(
-            "portcullis_webhook_unreadable_reviews",
+            "portcullis_webhook_unreadable_reviews_total",
             "Reviews that cannot be read, by endpoint",
             self.unreadable.clone(),
         );
         registry.register(
-            "portcullis_webhook_reviews_without_cluster",
+            "portcullis_webhook_reviews_without_cluster_total",
             "Access reviews that were answered without a mode whose objects are not known",
             self.unknown.clone(),
         );
         registry.register(
-            "portcullis_webhook_refused_callers",
+            "portcullis_webhook_refused_callers_total",
             "Requests without valid credentials",
             self.refused_callers.clone(),
         );
@@ -313,10 +315,8 @@ impl Collector for Standings {
                 let Some(value) = value(standing) else { continue };
                 let labels = [("resource", resource_of(standing.kind).1)];
                 let metric = family.encode_family(&labels)?;
-                match is_counter {
-                    true => ConstCounter::new(value).encode(metric)?,
-                    false => ConstGauge::new(value).encode(metric)?,
-                }
+                // Of a counter as well: its encoder would add a suffix to the name.
+                ConstGauge::new(value).encode(metric)?;
             }
             Ok(())
         };
@@ -326,7 +326,7 @@ impl Collector for Standings {
             false,
             |standing| standing.age.map(|age| age.as_secs_f64()),
         )?;
-        write("portcullis_webhook_objects", "Objects that are known", false, |standing| {
+        write("portcullis_webhook_objects", "Objects that are known, by resource", false, |standing| {
             Some(number(standing.objects))
         })?;
         write(
@@ -336,7 +336,7 @@ impl Collector for Standings {
             |standing| Some(number(standing.unusable)),
         )?;
         write(
-            "portcullis_webhook_watch_failures",
+            "portcullis_webhook_watch_failures_total",
             "Failed requests for a list or a watch",
             true,
             |standing| Some(number(standing.failures)),

@@ -170,7 +170,7 @@ impl Webhook {
             Ok(body) => text(StatusCode::OK, body),
             Err(_) => text(StatusCode::INTERNAL_SERVER_ERROR, "cannot write the metrics\n"),
         };
-        let media = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+        let media = HeaderValue::from_static(portcullis_client::metrics::CONTENT_TYPE);
         answer.headers_mut().insert(CONTENT_TYPE, media);
         answer
     }

@@ -6,7 +6,7 @@ use policy::rehearsal::{Change, Lost, Tally, Unknown};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
 
 /// The counts of a rehearsal at one time.
 #[derive(Debug)]
@@ -43,31 +43,32 @@ impl Collector for Counts {
         let mut write = |name: &str, help: &str, label: &str, values: &[(&str, u64)]| {
             let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             for (value, count) in values {
-                ConstCounter::new(*count).encode(family.encode_family(&[(label, *value)])?)?;
+                // The encoder of counters would add a suffix to the name.
+                ConstGauge::new(*count).encode(family.encode_family(&[(label, *value)])?)?;
             }
             Ok::<_, fmt::Error>(())
         };
         write(
-            "portcullis_webhook_shadow_requests",
+            "portcullis_webhook_shadow_requests_total",
             "Requests of audit events whose decisions were made again, by what became of them",
             "result",
             &self.requests,
         )?;
         write(
-            "portcullis_webhook_shadow_unknown",
+            "portcullis_webhook_shadow_unknown_total",
             "Requests of audit events whose decisions cannot be made again, by the reason",
             "reason",
             &self.unknown,
         )?;
         write(
-            "portcullis_webhook_shadow_events_without_decision",
+            "portcullis_webhook_shadow_events_without_decision_total",
             "Audit events by which no request counts",
             "reason",
             &self.events,
         )?;
         let lost = self.lost;
         write(
-            "portcullis_webhook_shadow_lost_bodies",
+            "portcullis_webhook_shadow_lost_bodies_total",
             "Bodies of audit events that were lost: for lack of room, or because they cannot be read",
             "reason",
             &[("overflow", lost.overflowed), ("unreadable", lost.unreadable)],

@@ -7,9 +7,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::match_conditions::policies::OUT_OF_BUDGET;
@@ -74,7 +73,7 @@ impl PolicyMetrics {
             pairs: Arc::default(),
         };
         registry.register(
-            "apiserver_validating_admission_policy_check",
+            "apiserver_validating_admission_policy_check_total",
             "Validations of admission policies that did not accept a write, by policy, binding and enforcement action",
             metrics.checks.clone(),
         );
@@ -117,7 +116,7 @@ impl PolicyMetrics {
 
 #[cfg(test)]
 mod tests {
-    use prometheus_client::encoding::text;
+    use portcullis_client::metrics::exposition;
 
     use super::*;
 
@@ -130,8 +129,7 @@ mod tests {
             metrics.checked((&policy, binding), ErrorType::Invalid, "deny", Duration::ZERO);
             metrics.checked(("p1", binding), ErrorType::Invalid, "deny", Duration::ZERO);
         }
-        let mut out = String::new();
-        text::encode(&mut out, &registry).unwrap();
+        let out = exposition(&registry).unwrap();
         let counted = "apiserver_validating_admission_policy_check_total{";
         assert_eq!(out.lines().filter(|line| line.starts_with(counted)).count(), MOST_PAIRS + 1);
         let labels = |policy: &str, binding: &str| {

@@ -4,10 +4,8 @@
 
 use std::time::Duration;
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::phase::Phase;
@@ -53,9 +51,8 @@ struct OpenLabels {
 pub(crate) struct AdmissionWebhookMetrics {
     durations: Durations<CallLabels>,
     requests: Family<RequestLabels, Counter>,
-    /// Gauges, because the names of counters end in `_total`, and Kubernetes' names here do not.
-    rejections: Family<RejectionLabels, Gauge>,
-    fail_open: Family<OpenLabels, Gauge>,
+    rejections: Family<RejectionLabels, Counter>,
+    fail_open: Family<OpenLabels, Counter>,
 }
 
 /// How a call ended.
@@ -84,7 +81,7 @@ impl AdmissionWebhookMetrics {
             metrics.durations.clone(),
         );
         registry.register(
-            "apiserver_admission_webhook_request",
+            "apiserver_admission_webhook_request_total",
             "Calls of admission webhooks, by the code of the answer",
             metrics.requests.clone(),
         );

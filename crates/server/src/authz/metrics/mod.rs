@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use policy::Decision;
 use policy::chain::Outcome;
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
 
 use crate::metrics::{ACCESS_SECONDS, Durations, Timing};
@@ -38,10 +37,10 @@ impl AuthorizationMetrics {
         let attempts = Family::<ResultLabels, Counter>::default();
         let times: Durations<ResultLabels> = Durations::new_with_constructor(|| Timing::new(ACCESS_SECONDS));
         let node_denials = Counter::default();
-        registry.register("authorization_attempts", "Authorized requests, by result", attempts.clone());
+        registry.register("authorization_attempts_total", "Authorized requests, by result", attempts.clone());
         registry.register("authorization_duration_seconds", "Time to decide, by result", times.clone());
         registry.register(
-            "portcullis_node_denials",
+            "portcullis_node_denials_total",
             "Requests of nodes that the Node authorizer did not allow",
             node_denials.clone(),
         );

@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
+use portcullis_client::metrics::{Counter, Family};
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
@@ -71,7 +70,7 @@ impl WebhookMetrics {
     /// Registers the metrics.
     pub(crate) fn register(&self, registry: &mut Registry) {
         registry.register(
-            "apiserver_authorization_webhook_evaluations",
+            "apiserver_authorization_webhook_evaluations_total",
             "Calls of authorization webhooks, by result",
             self.calls.clone(),
         );
@@ -81,22 +80,22 @@ impl WebhookMetrics {
             self.durations.clone(),
         );
         registry.register(
-            "apiserver_authorization_webhook_evaluations_fail_open",
+            "apiserver_authorization_webhook_evaluations_fail_open_total",
             "Failures of authorization webhooks with failure policy NoOpinion",
             self.fail_open.clone(),
         );
         registry.register(
-            "apiserver_authorization_decisions",
+            "apiserver_authorization_decisions_total",
             "Decisions of configured authorizers where webhooks are among them",
             self.decisions.clone(),
         );
         registry.register(
-            "apiserver_authorization_match_condition_evaluation_errors",
+            "apiserver_authorization_match_condition_evaluation_errors_total",
             "Requests for which a match condition could not be evaluated",
             self.condition_errors.clone(),
         );
         registry.register(
-            "apiserver_authorization_match_condition_exclusions",
+            "apiserver_authorization_match_condition_exclusions_total",
             "Webhook calls skipped because of match conditions",
             self.exclusions.clone(),
         );

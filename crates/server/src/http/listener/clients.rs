@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use prometheus_client::metrics::counter::Counter;
+use portcullis_client::metrics::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
@@ -41,12 +41,12 @@ impl ConnectionMetrics {
     pub(crate) fn register(&self, registry: &mut Registry, prefix: &str, open: &str) {
         registry.register(format!("{prefix}_{open}"), "Connections that are open", self.open.clone());
         registry.register(
-            format!("{prefix}_tls_handshake_failures"),
+            format!("{prefix}_tls_handshake_failures_total"),
             "Connections that ended in the TLS handshake",
             self.handshake_failures.clone(),
         );
         registry.register(
-            format!("{prefix}_connections_closed_for_others"),
+            format!("{prefix}_connections_closed_for_others_total"),
             "Connections that were closed because their client had most of too many",
             self.closed_for_others.clone(),
         );

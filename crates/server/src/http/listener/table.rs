@@ -8,13 +8,13 @@
 //!
 //! DIVERGES: kube-apiserver has as many connections as there are file descriptors, and then accepts nobody.
 
+use portcullis_client::metrics::Counter;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::User;
-use prometheus_client::metrics::counter::Counter;
 use tokio::sync::Notify;
 
 use crate::http::account::{Account, ByAccount, is_machine};

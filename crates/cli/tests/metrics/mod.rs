@@ -1,0 +1,53 @@
+//! What the commands export, against promtool and `docs/metrics.md`. The pages of the other commands are compared where
+//! their tests scrape them.
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up must stop at once and say where"
+)]
+
+mod deploy;
+
+use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::assert_documented;
+use portcullis_testkit::program;
+use portcullis_testkit::program::Running;
+use portcullis_testkit::scratch::Scratch;
+
+/// What a server with these flags exports, and its service level indicators.
+fn served(scratch: &Scratch, flags: &[&str]) -> [String; 2] {
+    let data = scratch.path().join("data");
+    let mut command = program!().serve_command(&data);
+    command.args(flags);
+    let served = Running::start(command);
+    let mut admin = Client::new(served.address(), &Identity::admin(&data));
+    ["/metrics", "/metrics/slis"].map(|path| {
+        let answer = admin.ask("GET", path, None).unwrap();
+        assert_eq!(answer.code, 200, "{}", answer.text());
+        answer.text()
+    })
+}
+
+#[test]
+fn a_server_exports_what_the_reference_lists() {
+    let [metrics, indicators] = served(&Scratch::new(), &[]);
+    assert_documented(&["serve"], &metrics);
+    assert_documented(&["serve: /metrics/slis"], &indicators);
+}
+
+#[test]
+fn a_server_that_approves_exports_the_metrics_of_its_approver_as_well() {
+    let scratch = Scratch::new();
+    let [metrics, _] = served(&scratch, &["--approver", "machine"]);
+    assert_documented(&["serve", "approve"], &metrics);
+    scratch.write("inventory.yaml", "machines: []\n");
+    let config = scratch
+        .write("attest.yaml", "authorizedAttestors: [challenge]\nmachines: {inventory: inventory.yaml}\n");
+    let scratch = Scratch::new();
+    let [metrics, _] =
+        served(&scratch, &["--approver", "attested", "--approver-config", config.to_str().unwrap()]);
+    assert_documented(&["serve", "attest"], &metrics);
+}
