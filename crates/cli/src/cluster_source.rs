@@ -16,6 +16,7 @@ use portcullis_server::state::manifest::Manifest;
 
 use crate::engine_flags::{runtime, tell, threads};
 use crate::failure::Failure;
+use crate::question::DEFAULT_NAMESPACE;
 use crate::store_flags::EtcdSourceFlags;
 
 /// What can be read in place of a cluster.
@@ -49,6 +50,11 @@ impl ClusterFlags {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether the flags name a cluster.
+    pub(crate) fn is_given(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some()
     }
 
     /// Connects to the cluster. `instead` says what else can be done without one.
@@ -130,12 +136,32 @@ impl ClusterSource<'_> {
         Ok(Some(Reading { revision: Some(decided.revision), incomplete, ..Reading::default() }))
     }
 
+    /// Whether neither files nor an etcd are named.
+    pub(crate) fn is_cluster(&self) -> bool {
+        self.state.is_empty() && !self.etcd.etcd.is_given()
+    }
+
+    /// The namespace of a question that names none: that of the context if the cluster is read. A kubeconfig that is invalid is
+    /// refused by [`Self::read`].
+    pub(crate) fn namespace(&self) -> String {
+        let of_context = match self.is_cluster() {
+            true => {
+                Connection::namespace_of(self.cluster.kubeconfig.as_deref(), self.cluster.context.as_deref())
+            }
+            false => Ok(None),
+        };
+        of_context.ok().flatten().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    }
+
     fn read_cluster(
         &self,
         kinds: &BTreeSet<Kind>,
         rules: &[&'static str],
         take: &mut Take<'_>,
     ) -> Result<Reading, Failure> {
+        if kinds.is_empty() {
+            return Ok(Reading::default());
+        }
         let lists = runtime()?.block_on(async {
             let connection = self.cluster.connect(OR_FILES).await?;
             Ok::<_, Failure>(snapshot::read(&connection, kinds.iter().copied()).await)

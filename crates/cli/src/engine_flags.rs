@@ -24,7 +24,7 @@ use crate::terminal::plain;
 pub struct EngineFlags {
     /// Kubernetes objects in the output format of `kubectl get -o json|yaml`: a file, or a directory that is read
     /// recursively (.json .yaml .yml, also with .gz, and .jsonl.gz); or an archive of `collect`. Repeatable. Without it there are no objects,
-    /// or, with `audit`, `explain`, `reach` and `who-can`, those of a cluster; `serve` seeds an empty store with them
+    /// or, with `audit`, `can-i`, `explain`, `reach` and `who-can`, those of a cluster; `serve` seeds an empty store with them
     #[arg(long, value_name = "FILE|DIR")]
     pub state: Vec<PathBuf>,
 

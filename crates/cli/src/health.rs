@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use portcullis_client::metrics;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -77,17 +78,19 @@ async fn answer(mut stream: TcpStream, health: &dyn Health) -> std::io::Result<(
             Some(why) => ("503 Service Unavailable", why),
         },
         ("GET", "/metrics") => {
-            let (mut registry, mut text) = (Registry::default(), String::new());
+            let mut registry = Registry::default();
             health.register(&mut registry);
-            // Writing to a string does not fail.
-            let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-            ("200 OK", text)
+            match metrics::exposition(&registry) {
+                Ok(text) => ("200 OK", text),
+                Err(_) => ("500 Internal Server Error", "cannot write the metrics".to_owned()),
+            }
         }
         ("GET", _) => ("404 Not Found", "not found".to_owned()),
         _ => ("405 Method Not Allowed", "only GET".to_owned()),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 {status}\r\ncontent-type: {}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        metrics::CONTENT_TYPE,
         body.len()
     );
     stream.write_all(head.as_bytes()).await?;

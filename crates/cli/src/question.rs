@@ -19,7 +19,8 @@ pub struct QuestionFlags {
     /// The name, if it is not given with the type
     name: Option<String>,
 
-    /// The namespace; ignored for cluster-scoped types [default: default]
+    /// The namespace; ignored for cluster-scoped types [default: that of the context if the cluster of a kubeconfig is read, else
+    /// default]
     #[arg(short, long)]
     namespace: Option<String>,
 
@@ -33,10 +34,10 @@ pub struct QuestionFlags {
 }
 
 /// The default namespace.
-const DEFAULT_NAMESPACE: &str = "default";
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
 /// The verbs of requests for resources, and those that only RBAC has.
-const RESOURCE_VERBS: &[&str] = &[
+pub(crate) const RESOURCE_VERBS: &[&str] = &[
     "*",
     "approve",
     "attest",
@@ -59,7 +60,7 @@ const RESOURCE_VERBS: &[&str] = &[
 const PATH_VERBS: &[&str] = &["*", "delete", "get", "head", "options", "patch", "post", "put"];
 
 /// Subresources that people write after the type, in the place of the name.
-const SUBRESOURCES: &[&str] = &[
+pub(crate) const SUBRESOURCES: &[&str] = &[
     "approval",
     "attach",
     "binding",
@@ -91,15 +92,16 @@ enum Target {
 }
 
 impl QuestionFlags {
-    /// Reads the words, and warns of those that were hardly meant. The words are used as they are then (AU-96).
+    /// Reads the words, and warns of those that were hardly meant. The words are used as they are then (AU-96). A question that names
+    /// no namespace is about the usual one.
     ///
     /// # Errors
     /// The question makes no sense.
-    pub(crate) fn read(&self) -> Result<Question, Failure> {
-        Ok(Question { verb: self.verb.clone(), target: self.target()? })
+    pub(crate) fn read(&self, usual_namespace: &str) -> Result<Question, Failure> {
+        Ok(Question { verb: self.verb.clone(), target: self.target(usual_namespace)? })
     }
 
-    fn target(&self) -> Result<Target, Failure> {
+    fn target(&self, usual_namespace: &str) -> Result<Target, Failure> {
         if self.what.starts_with('/') {
             if self.name.is_some() || !self.subresource.is_empty() {
                 return Err(Failure::input("a path has neither a name nor a subresource"));
@@ -147,7 +149,7 @@ impl QuestionFlags {
             // AC-29: for namespaces the API server uses the name as the namespace too.
             Some(false) if kind.is_namespaces() => name.clone(),
             Some(false) => String::new(),
-            _ => self.namespace.clone().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()),
+            _ => self.namespace.clone().unwrap_or_else(|| usual_namespace.to_owned()),
         };
         Ok(Target::Resource { kind, name, namespace, subresource: self.subresource.clone() })
     }

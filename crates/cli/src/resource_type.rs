@@ -2,6 +2,8 @@
 //!
 //! Without a server to ask for its types, the common ones are listed here. An unlisted type is used as written.
 
+use std::fmt;
+
 use portcullis_apimachinery::names::is_version;
 
 /// A resource type.
@@ -74,6 +76,15 @@ const KNOWN: &[Row] = &[
 ];
 
 impl ResourceType {
+    /// The common types.
+    pub(crate) fn known() -> impl Iterator<Item = Self> {
+        KNOWN.iter().map(|(plural, _, _, group, namespaced)| Self {
+            resource: (*plural).to_owned(),
+            group: (*group).to_owned(),
+            namespaced: Some(*namespaced),
+        })
+    }
+
     /// Parses a type: `TYPE` or `TYPE.GROUP`, also `TYPE.VERSION.GROUP` with a version as in Kubernetes. Known types
     /// may be written in any case, so that kinds (`Pod`) are understood too.
     pub fn of(word: &str) -> Self {
@@ -106,6 +117,16 @@ impl ResourceType {
     /// Returns whether this is the type of namespaces.
     pub fn is_namespaces(&self) -> bool {
         self.resource == "namespaces" && self.group.is_empty()
+    }
+}
+
+impl fmt::Display for ResourceType {
+    /// The plural name and the group, as `kubectl api-resources -o name` prints them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.group {
+            "" => f.write_str(&self.resource),
+            group => write!(f, "{}.{group}", self.resource),
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl AccessAndAdmission {
     fn status(&self, review: &AccessReview) -> AccessStatus {
         let nobody = User::default();
         match review.attributes(&nobody) {
-            Ok(read) => AccessStatus::new(&read, &self.engine.chain().decide(&read.attributes())),
+            Ok(read) => AccessStatus::new(&read, &self.engine.authorize(&read.attributes())),
             // Already validated; if that ever failed, the answer would be a denial.
             Err(errors) => AccessStatus { evaluation_error: invalid(&errors), ..AccessStatus::default() },
         }

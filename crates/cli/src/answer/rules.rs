@@ -34,7 +34,7 @@ struct Query {
 impl Rules {
     fn listing(&self, query: &Query) -> RuleListing {
         let user = User::new(&*query.user, query.groups.iter().cloned());
-        self.engine.chain().rules_for(&user, &query.namespace)
+        self.engine.rules_for(&user, &query.namespace)
     }
 }
 

@@ -4,17 +4,23 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Args;
-use portcullis_policy::engine::EngineConfig;
+use portcullis_policy::Attributes;
+use portcullis_policy::audit::Incomplete;
+use portcullis_policy::audit::explain;
+use portcullis_policy::engine::{Builder, Engine, EngineConfig};
 
+use crate::cluster_source::{ClusterFlags, ClusterSource};
 use crate::engine_flags::{EngineFlags, load_from};
 use crate::failure::Failure;
-use crate::question::QuestionFlags;
+use crate::program_name;
+use crate::question::{DEFAULT_NAMESPACE, QuestionFlags};
 use crate::store_flags::EtcdSourceFlags;
 use crate::user_flags::UserFlags;
 
 /// Check whether a user may do something, over a snapshot of a cluster
 ///
-/// The snapshot is that of files (--state), or of etcd at one revision (--etcd-servers), which is only read.
+/// The snapshot is that of files (--state), of etcd at one revision (--etcd-servers), or else of the cluster of the kubeconfig. It is
+/// only read. --default-policy alone is a state, too: no cluster is asked then, unless --kubeconfig or --context name one.
 ///
 /// The arguments are those of `kubectl auth can-i`: VERB TYPE, VERB TYPE/NAME, VERB TYPE NAME, or VERB /PATH. TYPE is
 /// plural, singular or short (pods, pod, po) and may include its group (deployments.apps, deployments.v1.apps).
@@ -23,7 +29,7 @@ use crate::user_flags::UserFlags;
 /// --as-group those of a service account. They are named on the standard error. For a node pass --as-group system:nodes,
 /// which its certificate says and not its name.
 ///
-/// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 etcd cannot be read, or the output cannot be
+/// Exit codes: 0 yes; 1 no; 2 bad flags or input; 3 etcd or the cluster cannot be read, or the output cannot be
 /// written.
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
@@ -47,6 +53,9 @@ pub struct CanIArgs {
     engine: EngineFlags,
 
     #[command(flatten)]
+    cluster: ClusterFlags,
+
+    #[command(flatten)]
     source: EtcdSourceFlags,
 
     /// Add the default RBAC policy of Kubernetes to the state; objects of the same name in the state take precedence
@@ -56,6 +65,7 @@ pub struct CanIArgs {
 
 const EXAMPLES: &str = "\
 Examples:
+  portcullis can-i list secrets -n shop --as jane
   portcullis can-i --state cluster.json --as system:node:n1 --as-group system:nodes get secrets/db -n shop --explain
   portcullis can-i --state cluster.json --as system:serviceaccount:shop:web create deploy -n shop
   portcullis can-i --default-policy --as anyone get /version
@@ -64,14 +74,21 @@ Examples:
 /// Runs the command.
 ///
 /// # Errors
-/// Flags or objects are invalid, or the question makes no sense.
+/// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.
 pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
-    let question = args.question.read()?;
+    let source = ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster };
+    let asks_cluster = source.is_cluster() && (args.cluster.is_given() || !args.default_policy);
+    args.cluster.check(!args.engine.state.is_empty(), args.source.etcd.is_given())?;
+    let question =
+        args.question.read(&if asks_cluster { source.namespace() } else { DEFAULT_NAMESPACE.to_owned() })?;
     let user = args.user.user(args.quiet)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
-    let engine = load_from(config, &args.engine.state, &args.source, args.quiet)?;
     let attributes = question.attributes(&user);
-    let outcome = engine.chain().decide(&attributes);
+    let engine = match asks_cluster {
+        true => of_cluster(&source, config, &attributes)?,
+        false => load_from(config, &args.engine.state, &args.source, args.quiet)?,
+    };
+    let outcome = engine.authorize(&attributes);
     let allowed = outcome.is_allow();
     if !args.quiet {
         let mut out = std::io::stdout().lock();
@@ -83,8 +100,27 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
         };
         writeln!(out, "{}{reason}", if allowed { "yes" } else { "no" })?;
         if args.explain {
-            writeln!(out, "\n{}", engine.chain().explain(&attributes))?;
+            writeln!(out, "\n{}", engine.explain(&attributes))?;
         }
     }
     Ok(ExitCode::from(u8::from(!allowed)))
+}
+
+/// An engine over the objects of the cluster that decide this request. Without all of them the answer is not known.
+fn of_cluster(
+    source: &ClusterSource<'_>,
+    config: EngineConfig,
+    attributes: &Attributes<'_>,
+) -> Result<Engine, Failure> {
+    let kinds = explain::deciding_kinds(&config, attributes);
+    let mut builder = Builder::new(config).map_err(Failure::input)?;
+    let reading =
+        source.read(&kinds, &[], &mut |object| builder.take(object).map_err(|error| error.to_string()))?;
+    match reading.incomplete.first() {
+        Some(Incomplete { input, detail, .. }) => Err(Failure::unreachable(format_args!(
+            "the answer is not known without all {input} of the cluster: {detail}; `{} explain` answers from what can be read",
+            program_name::of_this_process()
+        ))),
+        None => Ok(builder.finish()),
+    }
 }

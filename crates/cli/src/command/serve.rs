@@ -18,6 +18,7 @@ use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_server::{
     AddressRanges, ApiServer, App, Config, Metrics, PortRange, ServiceRanges, StartError,
 };
+use sd_notify::NotifyState;
 use tokio::task::JoinSet;
 
 use crate::alarm_flags::AlarmFlags;
@@ -304,6 +305,10 @@ async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) ->
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
         server.kubeconfig().display()
     );
+    // For units of systemd with `Type=notify`. Without systemd there is nobody to tell.
+    if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
+        tracing::warn!(%error, "cannot tell systemd that the server is ready");
+    }
     let app = Arc::clone(server.app());
     server.serve(told_to_stop(stop, &app, args.limits.shutdown_delay_duration)).await;
     tracing::info!("stopped");

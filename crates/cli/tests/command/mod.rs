@@ -14,6 +14,7 @@ mod completions;
 mod conformance;
 mod diff;
 mod explain;
+mod manual_pages;
 mod preflight;
 mod review;
 mod state;

@@ -109,6 +109,7 @@ fn the_manifests_grant_a_guard_what_it_needs_and_nothing_else() {
     let served = Served::start(&[]);
     let kubelet = kubelet(&served);
     let deploy = repository().join("deploy/guard");
+    served.ok("create namespace portcullis");
     served.ok(&format!("apply -f {}", deploy.join("rbac.yaml").display()));
     served.ok("create serviceaccount agent -n default");
     served.ok("create clusterrole metrics --verb get --resource nodes/metrics");
@@ -169,6 +170,7 @@ fn the_manifests_grant_a_guard_what_it_needs_and_nothing_else() {
 #[test]
 fn a_kubelet_that_asks_about_the_guard_is_told_yes_and_about_other_things_no() {
     let served = Served::start(&[]);
+    served.ok("create namespace portcullis");
     served.ok(&format!("apply -f {}", repository().join("deploy/guard/rbac.yaml").display()));
     let lines = recorded::lines("kubelet-request-attributes.jsonl");
     let questions: BTreeSet<(String, String)> = lines

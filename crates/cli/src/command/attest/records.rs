@@ -13,6 +13,7 @@ use portcullis_client::{Connection, Resource};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+use crate::program_name;
 use crate::table::columns;
 
 /// List the identity records of machines
@@ -146,8 +147,9 @@ async fn change(args: &StateArgs, state: State, done: &str) -> Result<ExitCode, 
     let mut of_node = all.iter().filter(|versioned| versioned.record.node_name == args.node_name);
     let Some(found) = of_node.next() else {
         return Err(Failure::refused(format_args!(
-            "no identity record of node {}: see portcullis attest records",
-            args.node_name
+            "no identity record of node {}: see {} attest records",
+            args.node_name,
+            program_name::of_this_process()
         )));
     };
     if of_node.next().is_some() {

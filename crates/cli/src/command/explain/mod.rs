@@ -90,7 +90,7 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let question = args.question.read()?;
+    let question = args.question.read(&source(args).namespace())?;
     let user = args.user.user(false)?;
     let report = report(args, &question, &user)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -104,6 +104,10 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(report.answer.answer != Verdict::Yes)))
 }
 
+fn source(args: &ExplainArgs) -> ClusterSource<'_> {
+    ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster }
+}
+
 /// Reads the objects, and answers.
 fn report(args: &ExplainArgs, question: &Question, user: &User) -> Result<Report, Failure> {
     let attributes = question.attributes(user);
@@ -115,8 +119,7 @@ fn report(args: &ExplainArgs, question: &Question, user: &User) -> Result<Report
     let gates = config.gates;
     let mut builder = Builder::new(config).map_err(Failure::input)?;
     let (mut inventory, mut hidden) = (Inventory::default(), HiddenPaths::default());
-    let source = ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster };
-    let reading = source.read(&kinds, &[explain::RULE], &mut |object| {
+    let reading = source(args).read(&kinds, &[explain::RULE], &mut |object| {
         inventory.take(&object);
         let hides = hidden.take(&object);
         builder.take(object).and(hides).map_err(|error| error.to_string())

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::program_name;
 use crate::yaml;
 
 /// The name of the manifest.
@@ -174,9 +175,10 @@ impl Reader {
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && root.is_dir() => {
                 return Err(Failure::input(format_args!(
-                    "--from {}: there is no {MANIFEST}, so this is not a complete export: run `portcullis store export` \
+                    "--from {}: there is no {MANIFEST}, so this is not a complete export: run `{} store export` \
                      again, into another directory",
-                    root.display()
+                    root.display(),
+                    program_name::of_this_process()
                 )));
             }
             read => read.map_err(|error| failed(&error))?,

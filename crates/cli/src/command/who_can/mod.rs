@@ -92,7 +92,7 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.
 pub fn run(args: &WhoCanArgs) -> Result<ExitCode, Failure> {
-    let question = args.question.read()?;
+    let question = args.question.read(&source(args).namespace())?;
     let each_namespace = args.each_namespace && question.is_namespaced();
     if args.each_namespace && !each_namespace {
         eprintln!("warning: the question is about no namespace: --each-namespace is ignored");
@@ -112,6 +112,10 @@ pub fn run(args: &WhoCanArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(is_partial && !args.allow_incomplete)))
 }
 
+fn source(args: &WhoCanArgs) -> ClusterSource<'_> {
+    ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster }
+}
+
 /// Reads the objects, and answers.
 fn report(args: &WhoCanArgs, question: &Question, scope: Scope) -> Result<Report, Failure> {
     // A webhook cannot be listed, which the answer says (AU-93).
@@ -122,8 +126,7 @@ fn report(args: &WhoCanArgs, question: &Question, scope: Scope) -> Result<Report
     let gates = config.gates;
     let mut builder = Builder::new(config).map_err(Failure::input)?;
     let mut inventory = Inventory::default();
-    let source = ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster };
-    let reading = source.read(&kinds, &[who_can::RULE], &mut |object| {
+    let reading = source(args).read(&kinds, &[who_can::RULE], &mut |object| {
         inventory.take(&object);
         builder.take(object).map_err(|error| error.to_string())
     })?;
