@@ -42,3 +42,8 @@ pub use random::random_bytes;
 pub use request::Request;
 pub use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 pub use signature::verify as verify_signature;
+
+/// The programs of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -151,6 +151,11 @@
 //!
 //! A server whose objects change uses a [`LiveEngine`]. Own code that decides requests implements [`Authorizer`].
 
+/// The program that the documentation begins with.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/start/rust.md")]
+mod start {}
+
 pub mod abac;
 pub mod approval;
 pub mod audit;
@@ -183,3 +188,8 @@ pub use objects::{Kind, Object};
 pub use request::{Attributes, ResourceRequest, User};
 pub use request_info::RequestInfo;
 pub use restriction::{AdmissionObject, AdmissionRequest, CertificateRequests, Operation, Rejection};
+
+/// The programs of the README are compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

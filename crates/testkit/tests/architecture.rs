@@ -34,6 +34,16 @@ const CRATES: &[(&str, &[&str])] = &[
     ("testkit", &[]),
 ];
 
+/// Crates without I/O: see `clippy-no-io.toml`, whose lints look at each function that is called. Here it is the modules of the
+/// standard library: those that reach out of the program, and what is a plain value in them.
+const WITHOUT_IO: [&str; 5] = ["apimachinery", "attestation", "kinds", "pki", "policy"];
+const REACHING_OUT: [&str; 6] = ["env", "fs", "net", "os", "process", "thread"];
+const PLAIN: [&str; 4] = ["net::IpAddr", "net::Ipv4Addr", "net::Ipv6Addr", "net::SocketAddr"];
+
+/// The exceptions: the file, the path below `std`, and the reason.
+const REACHES_OUT: [(&str, &str, &str); 1] =
+    [("audit/reach/mod.rs", "thread", "a report reads rights on another thread, where there are threads")];
+
 /// Circles of files that are left, each with its reason: the crate, the files below `src`, and why.
 const CIRCLES: &[(&str, &[&str], &str)] = &[];
 
@@ -322,6 +332,30 @@ fn no_crate_has_a_circle_of_files_that_is_not_named_here() {
 }
 
 #[test]
+fn crates_without_io_name_no_part_of_std_that_does_it() {
+    for name in WITHOUT_IO {
+        for module in Source::read(name).modules.values() {
+            for path in module.named.iter().chain(module.exported.values()).chain(&module.globs) {
+                let is_known = REACHES_OUT.iter().any(|(file, part, why)| {
+                    *file == module.file
+                        && path.get(1).is_some_and(|module| module == part)
+                        && !why.is_empty()
+                });
+                assert!(is_known || !reaches_out(path), "{name}: {}: {}", module.file, path.join("::"));
+            }
+        }
+    }
+}
+
+/// Whether a path leads to a part of the standard library that does I/O, starts threads or asks the system.
+fn reaches_out(path: &[String]) -> bool {
+    let [root, module, rest @ ..] = path else { return false };
+    root == "std"
+        && REACHING_OUT.contains(&module.as_str())
+        && !rest.first().is_some_and(|item| PLAIN.contains(&format!("{module}::{item}").as_str()))
+}
+
+#[test]
 fn the_floors_of_the_server_import_downward_only() {
     // `authn/webhook.rs` is of `authn`, `clock.rs` of `clock`.
     fn part(file: &str) -> &str {
@@ -400,6 +434,26 @@ mod the_check_itself {
         let expected: BTreeSet<&str> = ["a.rs", "b.rs"].into();
         assert_eq!(circles(&imports), [expected]);
         assert_eq!(imports["c.rs"], BTreeSet::from(["b.rs"]));
+    }
+
+    #[test]
+    fn finds_what_reaches_out_of_the_program() {
+        let named = |text: &str| source(&[("", text)]).modules[&Vec::new()].named.clone();
+        for yes in [
+            "use std::fs;",
+            "use std::fs::*;",
+            "use std::net::{IpAddr, TcpStream as S};",
+            "fn f() { std::env::var(\"A\"); }",
+            "struct S(std::process::Command);",
+            "use std::thread;",
+        ] {
+            assert!(named(yes).iter().any(|path| reaches_out(path)), "{yes}");
+        }
+        for no in
+            ["use std::net::IpAddr;", "use std::fmt;", "use crate::fs;", "fn f(_: std::net::SocketAddr) {}"]
+        {
+            assert!(!named(no).iter().any(|path| reaches_out(path)), "{no}");
+        }
     }
 
     #[test]

@@ -27,6 +27,10 @@ const CONFINED: &[(&str, &str)] =
 const WITHOUT_IO: &[&str] = &["apimachinery", "attestation", "kinds", "pki", "policy"];
 const DOES_IO: &[&str] = &["getrandom", "hyper", "hyper-util", "kube", "redb", "rustix", "tokio", "tracing"];
 
+/// Libraries that are built without a C compiler, and crates that need one.
+const WITHOUT_C: &[&str] = &["apimachinery", "kinds", "policy"];
+const NEEDS_C: &[&str] = &["bindgen", "cc", "cmake", "pkg-config", "vcpkg"];
+
 /// Licences that may be used.
 const LICENCES: &[&str] = &[
     "Apache-2.0",
@@ -58,10 +62,15 @@ const UNNAMED: &[(&str, &str)] =
 
 /// Every crate of the build for this machine, tests and build scripts included: name, version and licence.
 fn crates() -> BTreeSet<(String, String, String)> {
+    tree(&["--workspace", "--edges", "normal,build,dev"])
+}
+
+/// The crates that `cargo tree` lists: name, version and licence.
+fn tree(words: &[&str]) -> BTreeSet<(String, String, String)> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args(["tree", "--workspace", "--locked", "--edges", "normal,build,dev", "--prefix", "none"])
-        .args(["--format", "{p}|{l}|"])
+        .args(["tree", "--locked", "--prefix", "none", "--format", "{p}|{l}|"])
+        .args(words)
         .current_dir(repository())
         .output()
         .unwrap();
@@ -79,6 +88,14 @@ fn crates() -> BTreeSet<(String, String, String)> {
         .collect();
     assert!(found.iter().any(|(name, ..)| name == "serde_json"), "the tree is read");
     found
+}
+
+/// The crates that these members of the workspace need.
+fn tree_of(members: &[&str], words: &[&str]) -> BTreeSet<(String, String, String)> {
+    let packages: Vec<String> = members.iter().map(|member| format!("portcullis-{member}")).collect();
+    let mut all = words.to_vec();
+    all.extend(packages.iter().flat_map(|package| ["--package", package]));
+    tree(&all)
 }
 
 #[test]
@@ -238,6 +255,22 @@ fn crates_without_io_depend_on_nothing_that_does_io() {
             assert!(folder.join("clippy.toml").exists(), "{member} has no lints against I/O");
         }
     }
+    let all = tree_of(WITHOUT_IO, &["--edges", "normal"]);
+    let found: Vec<_> = all.iter().filter(|(name, ..)| DOES_IO.contains(&name.as_str())).collect();
+    assert!(found.is_empty(), "one of {WITHOUT_IO:?} depends on {found:?}: see `cargo tree -i NAME`");
+}
+
+#[test]
+fn libraries_without_c_need_no_c_compiler() {
+    let needs_c = |name: &str| name.ends_with("-sys") || NEEDS_C.contains(&name);
+    let find = |members: &[&str]| {
+        let mut all = tree_of(members, &["--edges", "normal,build"]);
+        all.retain(|(name, ..)| needs_c(name));
+        all
+    };
+    let found = find(WITHOUT_C);
+    assert!(found.is_empty(), "one of {WITHOUT_C:?} needs {found:?}: see `cargo tree -i NAME`");
+    assert!(!find(&["pki"]).is_empty(), "pki needs C, and that is found");
 }
 
 #[test]

@@ -7,16 +7,19 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use portcullis_apimachinery::json::JsonError;
+
 use super::{EngineConfig, EngineError, chain, restriction};
-use crate::chain::{Chain, Member, Mode, Outcome};
+use crate::chain::{Chain, Explanation, Member, Mode, Outcome};
 use crate::deny::{GrantRefusal, Namespaces};
 use crate::features::FeatureGates;
 use crate::graph::{Graph, VertexError};
 use crate::objects::{Kind, Object};
 use crate::rbac::escalation::RbacWrite;
 use crate::rbac::{AggregatedRules, Changes, ClusterRoles, RbacIndex, default_policy};
-use crate::request::Attributes;
+use crate::request::{Attributes, User};
 use crate::restriction::{AdmissionRequest, Assessment, CertificateRequests, ObjectCache, Rejection};
+use crate::rules::RuleListing;
 
 /// See the module.
 #[derive(Debug)]
@@ -102,6 +105,28 @@ impl LiveEngine {
         }
     }
 
+    /// Applies the object of this kind, namespace and name, given as JSON: what a store or a watch says of one place. A
+    /// cluster-scoped object has an empty namespace. Returns the same as [`LiveEngine::apply`].
+    ///
+    /// # Errors
+    /// The text is no object of this kind, namespace and name, or its names cannot be kept. The object then takes no part in
+    /// decisions, not even in its old state: it was deleted, see [`LiveEngine::delete`].
+    pub fn apply_json(
+        &self,
+        kind: Kind,
+        namespace: &str,
+        name: &str,
+        json: &str,
+    ) -> Result<Vec<AggregatedRules>, JsonError> {
+        let applied = read_at(kind, namespace, name, json).and_then(|object| {
+            self.apply(object).map_err(|error| JsonError::at(json, 1, "metadata.name", error.to_string()))
+        });
+        if applied.is_err() {
+            self.delete(kind, namespace, name);
+        }
+        applied
+    }
+
     /// Deletes an object. If the engine has a default policy, its object of the same name takes effect again. Returns
     /// the same as [`LiveEngine::apply`].
     pub fn delete(&self, kind: Kind, namespace: &str, name: &str) -> Vec<AggregatedRules> {
@@ -173,6 +198,25 @@ impl LiveEngine {
         self.chain.decide(attributes)
     }
 
+    /// Lists what a user may do in a namespace (AC-59).
+    pub fn rules_for(&self, user: &User, namespace: &str) -> RuleListing {
+        self.chain.rules_for(user, namespace)
+    }
+
+    /// Explains a decision, for those who may see all of it.
+    pub fn explain(&self, attributes: &Attributes<'_>) -> Explanation {
+        self.chain.explain(attributes)
+    }
+
+    /// Decides one write by NodeRestriction, over the objects as they are now. The question of NR-73 goes to this engine's own
+    /// chain.
+    ///
+    /// # Errors
+    /// The node may not write this (NR-6).
+    pub fn admit(&self, request: &AdmissionRequest<'_>) -> Result<(), Rejection> {
+        self.assess(request)?.decide(|question| self.authorize(question).is_allow())
+    }
+
     /// Assesses one write by NodeRestriction, over the objects as they are now. A question that it leaves open (NR-73) is
     /// for all authorizers.
     ///
@@ -209,6 +253,18 @@ impl LiveEngine {
 
     fn cluster_roles(&self) -> MutexGuard<'_, ClusterRoles> {
         self.cluster_roles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reads an object that must have this kind, namespace and name.
+fn read_at<'j>(kind: Kind, namespace: &str, name: &str, json: &'j str) -> Result<Object<'j>, JsonError> {
+    let fault = |field: &str, reason: String| JsonError::at(json, 1, field, reason);
+    let object = Object::parse(kind, json).map_err(|error| JsonError::of_decoding(json, &error))?;
+    object.check_key().map_err(|(field, reason)| fault(field, reason))?;
+    match object.key() {
+        found if found == (namespace, name) => Ok(object),
+        (_, found) if found != name => Err(fault("metadata.name", format!("is {found:?} and not {name:?}"))),
+        (found, _) => Err(fault("metadata.namespace", format!("is {found:?} and not {namespace:?}"))),
     }
 }
 

@@ -9,6 +9,7 @@ use std::fmt;
 use crate::decision::Authorizer;
 use crate::features::{Feature, FeatureGates};
 use crate::identity::NodeIdentity;
+use crate::request::Attributes;
 
 mod audience;
 mod body;
@@ -64,6 +65,19 @@ pub enum Assessment<'a> {
     /// The request is admitted if the authorizer chain allows this (NR-73); otherwise it is refused with
     /// [`AudienceQuestion::refusal`].
     IfAuthorized(AudienceQuestion<'a>),
+}
+
+impl Assessment<'_> {
+    /// Decides the request: `is_allowed` answers the question that was left open, if there is one.
+    ///
+    /// # Errors
+    /// The question was answered with no.
+    pub fn decide(self, is_allowed: impl FnOnce(&Attributes<'_>) -> bool) -> Result<(), Rejection> {
+        match self {
+            Self::IfAuthorized(question) if !is_allowed(&question.attributes()) => Err(question.refusal()),
+            Self::Admitted | Self::IfAuthorized(_) => Ok(()),
+        }
+    }
 }
 
 /// The resources whose writes by nodes are checked.
@@ -140,14 +154,7 @@ impl<'a> NodeRestriction<'a> {
         request: &AdmissionRequest<'_>,
         authorizer: &dyn Authorizer,
     ) -> Result<(), Rejection> {
-        match self.assess(request)? {
-            Assessment::IfAuthorized(question)
-                if !authorizer.authorize(&question.attributes()).is_allow() =>
-            {
-                Err(question.refusal())
-            }
-            Assessment::Admitted | Assessment::IfAuthorized(_) => Ok(()),
-        }
+        self.assess(request)?.decide(|question| authorizer.authorize(question).is_allow())
     }
 
     /// Decides one write but for the question to the authorizer chain, for callers that have to wait for its answer.
