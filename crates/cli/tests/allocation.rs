@@ -7,7 +7,7 @@ use portcullis_cli::bench::synthetic::{Requests, Synthetic};
 use portcullis_policy::abac::{AbacPolicyFile, Compatibility};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::deny::{DenyRules, LiveRules, NodeScope};
-use portcullis_policy::engine::{Builder, Engine, EngineConfig};
+use portcullis_policy::engine::{Builder, Engine, EngineConfig, LiveEngine};
 use portcullis_policy::{Attributes, ResourceRequest, User};
 use tikv_jemalloc_ctl::thread;
 
@@ -18,17 +18,20 @@ const POLICY: &[u8] = br#"{"apiVersion":"abac.authorization.kubernetes.io/v1beta
 {"apiVersion":"abac.authorization.kubernetes.io/v1beta1","kind":"Policy","spec":{"group":"system:authenticated","readonly":true,"nonResourcePath":"/healthz*"}}
 "#;
 
-fn engine(synthetic: Synthetic) -> Engine {
+fn config() -> EngineConfig {
     let no_yaml = |_: &str| Err(String::new());
     let policy = AbacPolicyFile::parse("policy", POLICY, Compatibility::Strict, no_yaml).unwrap();
-    let config = EngineConfig {
+    EngineConfig {
         modes: vec![Mode::AlwaysDeny, Mode::Node, Mode::Abac, Mode::Rbac],
         abac: Some(policy.into()),
         masters_first: true,
         default_policy: true,
         ..EngineConfig::default()
-    };
-    let mut builder = Builder::new(config).unwrap();
+    }
+}
+
+fn engine(synthetic: Synthetic) -> Engine {
+    let mut builder = Builder::new(config()).unwrap();
     synthetic.each_object(|object| builder.take(object).unwrap());
     builder.finish()
 }
@@ -36,20 +39,26 @@ fn engine(synthetic: Synthetic) -> Engine {
 #[test]
 fn deciding_allocates_nothing() {
     let synthetic = Synthetic { nodes: 50, pods_per_node: 20, bindings: 500 };
-    let engine = engine(synthetic);
     let mut requests: Requests = synthetic.node_requests(5000);
     requests.append(synthetic.user_requests(5000));
+    let engine = engine(synthetic);
+    let live = LiveEngine::new(&config()).unwrap();
+    synthetic.each_object(|object| drop(live.apply(object).unwrap()));
+    live.mark_complete();
+    let decide = |at: usize, is_live: bool| {
+        let attributes = requests.attributes(at).unwrap();
+        if is_live { live.authorize(&attributes) } else { engine.authorize(&attributes) }
+    };
     let allocated = thread::allocatedp::read().unwrap();
-    // Once to make whatever is made only once.
-    std::hint::black_box(engine.chain().decide(&requests.attributes(1).unwrap()));
-    let before = allocated.get();
-    let mut allowed = 0;
-    for at in 0..requests.len() {
-        allowed += usize::from(engine.chain().decide(&requests.attributes(at).unwrap()).is_allow());
+    for is_live in [false, true] {
+        // Once to make whatever is made only once.
+        std::hint::black_box(decide(1, is_live));
+        let before = allocated.get();
+        let allowed: usize = (0..requests.len()).map(|at| usize::from(decide(at, is_live).is_allow())).sum();
+        let bytes = allocated.get() - before;
+        assert_eq!(bytes, 0, "bytes allocated by {} decisions", requests.len());
+        assert!(allowed > 4000 && allowed < 6500, "{allowed} allowed: both answers must be among them");
     }
-    let bytes = allocated.get() - before;
-    assert_eq!(bytes, 0, "bytes allocated by {} decisions", requests.len());
-    assert!(allowed > 4000 && allowed < 6500, "{allowed} allowed: both answers must be among them");
 }
 
 const RULES: &str = r#"{"apiVersion": "portcullis.dev/v1", "kind": "DenyRules", "rules": [
@@ -94,7 +103,7 @@ fn denying_allocates_nothing_bc_30_bc_32() {
                         ..ResourceRequest::default()
                     };
                     let asked = Attributes { user, verb: "get", path: "", resource: Some(request) };
-                    let outcome = std::hint::black_box(engine.chain().decide(&asked));
+                    let outcome = std::hint::black_box(engine.authorize(&asked));
                     allowed += usize::from(outcome.is_allow());
                     denied += usize::from(outcome.is_deny());
                 }

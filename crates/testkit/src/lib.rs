@@ -17,6 +17,7 @@ pub mod killable;
 pub mod kms;
 pub mod kubelet;
 pub mod linearizability;
+pub mod metrics;
 pub mod mutate;
 pub mod pages;
 pub mod ports;

@@ -46,7 +46,7 @@ pub struct Identity {
 }
 
 /// One request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Request {
     method: String,
     url: String,

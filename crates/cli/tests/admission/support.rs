@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -41,8 +42,9 @@ impl Server {
 
     /// The line of a metric that begins so; empty where there is none.
     pub(crate) fn metric(&self, begins: &str) -> String {
-        let answer = self.admin().ask("GET", "/metrics", None).unwrap();
-        answer.text().lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
+        let text = self.admin().ask("GET", "/metrics", None).unwrap().text();
+        assert_documented(&["serve"], &text);
+        text.lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
     }
 }
 

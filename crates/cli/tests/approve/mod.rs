@@ -21,6 +21,7 @@ use portcullis_pki::key::KeyPair;
 use portcullis_pki::request::Request;
 use portcullis_testkit::health::{free_port, probe};
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::mutate::dice;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
@@ -228,6 +229,7 @@ fn a_node_gets_its_certificate_as_soon_as_its_machine_is_there_and_everybody_is_
         let (code, metrics) = probe(port, "/metrics").unwrap();
         code == 200 && expected.iter().all(|line| metrics.contains(line))
     });
+    assert_documented(&["approve"], &probe(port, "/metrics").unwrap().1);
     assert_eq!(probe(port, "/healthz").unwrap().0, 200);
     let log = approver.log();
     assert!(log.contains("reason=ClientApproved") && log.contains("NB-96"), "{log}");
@@ -318,9 +320,12 @@ fn of_two_one_works_and_the_other_takes_over_nb_57() {
 /// A kubeconfig of the service account of `deploy/approve`, with nothing but what the manifests grant.
 fn as_deployed(world: &World) -> PathBuf {
     let admin = world.data().join("admin.kubeconfig");
-    let manifest = portcullis_testkit::recorded::repository().join("deploy/approve/rbac.yaml");
-    let mut kubectl = tool::command("kubectl");
-    Finished::of(kubectl.arg("--kubeconfig").arg(&admin).args(["create", "-f"]).arg(manifest)).ok();
+    let deploy = portcullis_testkit::recorded::repository().join("deploy");
+    for manifest in ["namespace.yaml", "approve/rbac.yaml"] {
+        let mut kubectl = tool::command("kubectl");
+        kubectl.arg("--kubeconfig").arg(&admin).args(["create", "-f"]);
+        Finished::of(kubectl.arg(deploy.join(manifest))).ok();
+    }
     let user = "    as: system:serviceaccount:portcullis:portcullis-approver\n    as-groups: \
         [system:serviceaccounts, 'system:serviceaccounts:portcullis', system:authenticated]\n";
     let text = std::fs::read_to_string(&admin).unwrap();

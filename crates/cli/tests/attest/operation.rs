@@ -3,6 +3,7 @@
 use std::process::Stdio;
 
 use portcullis_testkit::health::{free_port, probe};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
 
@@ -286,4 +287,6 @@ fn while_the_records_cannot_be_read_nobody_is_let_in_and_nobody_is_turned_away_a
         controller.log()
     );
     cluster.openssl_accepts(&machine);
+    wait::until("the certificate is counted", || metrics().contains("issued_certificates_total{"));
+    assert_documented(&["attest"], &metrics());
 }

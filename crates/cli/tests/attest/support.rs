@@ -172,7 +172,7 @@ impl Cluster {
     pub(crate) fn deploy(&self, manifests: &[&str]) -> PathBuf {
         let admin = self.path("data/admin.kubeconfig");
         let folder = portcullis_testkit::recorded::repository().join("deploy/attest");
-        for file in manifests {
+        for file in ["../namespace.yaml"].iter().chain(manifests) {
             let mut kubectl = portcullis_testkit::tool::command("kubectl");
             kubectl.arg("--kubeconfig").arg(&admin).args(["create", "--validate=strict", "-f"]);
             Finished::of(kubectl.arg(folder.join(file))).ok();

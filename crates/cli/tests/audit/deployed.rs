@@ -86,8 +86,8 @@ fn the_roles_grant_what_is_asked_for_and_nothing_more_au_19() {
 #[test]
 fn a_server_takes_the_manifests_and_refuses_their_account_nothing_that_it_asks_for() {
     let world = World::new();
-    let folder = repository().join("deploy/audit");
-    for name in ["rbac.yaml", "cronjob.yaml"] {
+    let folder = repository().join("deploy");
+    for name in ["namespace.yaml", "audit/rbac.yaml", "audit/cronjob.yaml"] {
         world.kubectl(&["create", "--validate=strict", "-f", text(&folder.join(name))]);
     }
     let user = "    as: system:serviceaccount:portcullis:portcullis-audit\n    as-groups: \

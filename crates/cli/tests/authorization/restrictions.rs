@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::{until, until_some};
@@ -43,6 +44,7 @@ impl Server {
     fn reloads(&self, status: &str) -> u32 {
         let answer = self.admin().ask("GET", "/metrics", None).unwrap();
         let text = answer.text();
+        assert_documented(&["serve"], &text);
         let begins = format!("portcullis_deny_rules_automatic_reloads_total{{status=\"{status}\"");
         let line = text.lines().find(|line| line.starts_with(&begins));
         line.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
@@ -75,6 +76,7 @@ impl Running {
     pub fn metric(&self, begins: &str) -> String {
         let (code, text) = self.ask("root", "/metrics", &[]);
         assert_eq!(code, 200, "{text}");
+        assert_documented(&["serve"], &text);
         text.lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
     }
 

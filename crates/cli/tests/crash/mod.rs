@@ -13,6 +13,8 @@ use portcullis_testkit::scratch::Scratch;
 use serde_json::{Value, json};
 
 const KILLS: u64 = 220;
+/// How many writes must have been acknowledged in all. A slow machine needs more kills for them, up to ten times as many.
+const ACKNOWLEDGED: u64 = 5 * KILLS;
 const WRITERS: u64 = 6;
 /// Names that a writer uses, so that it creates, changes and deletes again and again.
 const NAMES: u64 = 9;
@@ -144,7 +146,7 @@ fn what_was_acknowledged_over_https_survives_kill_and_nothing_is_there_by_half()
     let data = scratch.path().join("data");
     let mut writers: Vec<Writer> = (0..WRITERS).map(Writer::new).collect();
     let mut newest = 0;
-    for round in 0..=KILLS {
+    for round in 0.. {
         let dice = dice(round);
         // Some do not come as far as to serve.
         if dice.is_multiple_of(8) && round > 0 {
@@ -174,9 +176,11 @@ fn what_was_acknowledged_over_https_survives_kill_and_nothing_is_there_by_half()
         let known = writers.iter().flat_map(|writer| &writer.names);
         let known = known.filter(|(_, known)| matches!(known, Known::Object(_))).count();
         assert_eq!(found.len(), known, "nothing is there that nobody wrote");
-        if round == KILLS {
+        let acknowledged: u64 = writers.iter().map(|writer| writer.acknowledged).sum();
+        if round >= KILLS && acknowledged > ACKNOWLEDGED {
             break;
         }
+        assert!(round < 10 * KILLS, "{acknowledged} writes are too few to say anything");
         std::thread::scope(|scope| {
             for writer in &mut writers {
                 let client = Client::new(address, &identity);
@@ -187,6 +191,4 @@ fn what_was_acknowledged_over_https_survives_kill_and_nothing_is_there_by_half()
         });
         newest = writers.iter().map(|writer| writer.newest).fold(newest, u64::max);
     }
-    let acknowledged: u64 = writers.iter().map(|writer| writer.acknowledged).sum();
-    assert!(acknowledged > 5 * KILLS, "{acknowledged} writes are too few to say anything");
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::wait::until;
@@ -224,6 +225,8 @@ fn cs_141_health_and_metrics_are_served_on_request() {
     let _signer = Signer::start(&cluster);
     until("it has a certificate", || get("/readyz") == "ok200");
     let metrics = get("/metrics");
+    let text = metrics.strip_suffix("200").unwrap();
+    assert_documented(&["credential"], text);
     let name = "kubelet_certificate_manager_client_ttl_seconds";
     assert!(metrics.contains(&format!("\n# TYPE {name} gauge\n{name} ")), "{metrics}");
     let ttl = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();

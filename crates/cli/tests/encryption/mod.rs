@@ -9,6 +9,7 @@ use std::process::Command;
 use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::kms::{Behaviour, KmsPlugin};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -167,6 +168,7 @@ fn a_changed_configuration_is_used_without_a_restart_and_an_invalid_one_is_not()
     assert!(place.store_holds("k8s:enc:aesgcm:v1:old:"));
     let reloads = |client: &mut Client, status: &str| -> u64 {
         let metrics = answer(client, "/metrics").1;
+        assert_documented(&["serve"], &metrics);
         let line = metrics.lines().find(|line| {
             line.starts_with(&format!("{RELOADS}s_total{{")) && line.contains(&format!("\"{status}\""))
         });

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use portcullis_testkit::etcd::Etcd;
-use portcullis_testkit::exchanges::Checker;
+use portcullis_testkit::exchanges::{Checker, Clock};
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{program, recorded};
@@ -17,7 +17,7 @@ use portcullis_testkit::{program, recorded};
 const LANES: usize = 2;
 
 /// Replays recordings, each against servers of its own that `serve` starts on a data directory below a folder.
-fn replay<S>(recordings: &[String], serve: impl Fn(&Scratch) -> (S, PathBuf) + Sync) {
+fn replay<S>(recordings: &[String], serve: impl Fn(&Scratch, Clock) -> (S, PathBuf) + Sync) {
     let scratch = Scratch::new();
     let checker = Checker::unpacked(&scratch);
     let (next, differences) = (AtomicUsize::new(0), Mutex::new(String::new()));
@@ -35,17 +35,18 @@ fn replay<S>(recordings: &[String], serve: impl Fn(&Scratch) -> (S, PathBuf) + S
     assert!(differences.is_empty(), "{differences}");
 }
 
-fn start(data: &Path, etcd: &[&str]) -> Running {
+fn start(data: &Path, clock: Clock, etcd: &[&str]) -> Running {
     let mut command = program!().serve_command(data);
     command.arg("--controllers").arg(recorded::CONTROLLERS).args(etcd);
+    clock.set_for(&mut command);
     Running::start(command)
 }
 
 #[test]
 fn the_recordings_checker_finds_no_difference() {
-    replay(&recorded::exchanges(), |scratch| {
+    replay(&recorded::exchanges(), |scratch, clock| {
         let data = scratch.path().join("data");
-        (start(&data, &[]), data)
+        (start(&data, clock, &[]), data)
     });
 }
 
@@ -57,15 +58,15 @@ fn the_recordings_checker_finds_no_difference_of_custom_kinds_on_the_second_serv
     assert!(recordings.len() > 10);
     let (etcd, count) = (Etcd::start(), AtomicUsize::new(0));
     let endpoint = etcd.endpoint();
-    replay(&recordings, |scratch| {
+    replay(&recordings, |scratch, clock| {
         let prefix = format!("/replay{}", count.fetch_add(1, Ordering::Relaxed));
         let etcd = ["--etcd-servers", &endpoint, "--etcd-prefix", &prefix];
         let [one, other] = ["one", "other"].map(|name| scratch.path().join(name));
-        let first = start(&one, &etcd);
+        let first = start(&one, clock, &etcd);
         fs::create_dir(&other).unwrap();
         for file in ["ca.crt", "ca.key", "sa.key"] {
             fs::copy(one.join(file), other.join(file)).unwrap();
         }
-        ((first, start(&other, &etcd)), other)
+        ((first, start(&other, clock, &etcd)), other)
     });
 }

@@ -6,6 +6,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use portcullis_testkit::https::Client;
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait::until;
@@ -110,6 +111,7 @@ fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
     }
     let (_, text) = get(metrics, "/metrics");
     assert_eq!(labels(&text), before);
+    assert_documented(&["guard"], &text);
     assert!(
         text.contains("kubernetes_feature_enabled{name=\"KubeletFineGrainedAuthz\",stage=\"\"} 1"),
         "{text}"

@@ -56,7 +56,11 @@ fn every_example_prints_what_the_page_says() {
         "docs/collect.md",
         "docs/etcd.md",
         "docs/guard.md",
+        "docs/kubectl-plugin.md",
         "docs/node-identity.md",
+        "docs/start/bare-metal.md",
+        "docs/start/control-plane.md",
+        "docs/start/kube-apiserver.md",
         "docs/webhook.md",
     ];
     let examples: Vec<Example> =

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use portcullis_testkit::exchanges::Checker;
+use portcullis_testkit::exchanges::{Checker, Clock};
 use portcullis_testkit::health::free_port;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -25,7 +25,7 @@ const ABOUT_RIGHTS: &[&str] = &[
 ];
 
 /// Starts the server and the webhook. Each has the address of the other.
-fn serve(scratch: &Scratch) -> ((Running, Webhook), PathBuf) {
+fn serve(scratch: &Scratch, clock: Clock) -> ((Running, Webhook), PathBuf) {
     let port = free_port();
     let asking = Webhook::asking(scratch, port);
     let data = scratch.path().join("data");
@@ -35,6 +35,7 @@ fn serve(scratch: &Scratch) -> ((Running, Webhook), PathBuf) {
     command.args(["--authorization-webhook-cache-authorized-ttl", "0s"]);
     command.args(["--authorization-webhook-cache-unauthorized-ttl", "0s"]);
     command.arg("--authorization-webhook-config-file").arg(asking);
+    clock.set_for(&mut command);
     let served = Running::start(command);
     let flags = ["--secure-port", &port.to_string()];
     let webhook = Webhook::following(scratch, &data.join("admin.kubeconfig"), &flags);

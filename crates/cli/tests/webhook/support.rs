@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -90,7 +91,9 @@ impl Webhook {
     pub(crate) fn metric(&self, begins: &str) -> String {
         let answer = self.client().ask("GET", "/metrics", None).unwrap();
         assert_eq!(answer.code, 200, "{}", answer.text());
-        answer.text().lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
+        let text = answer.text();
+        assert_documented(&["webhook"], &text);
+        text.lines().find(|line| line.starts_with(begins)).unwrap_or_default().to_owned()
     }
 }
 

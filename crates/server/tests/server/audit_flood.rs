@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::common::{Setup, Started, scratch, start_with};
 use portcullis_server::audit::sink::Rotation;
 use portcullis_server::audit::{Mode, SinkOptions, WhenFull};
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
 
@@ -41,6 +42,7 @@ fn pipe() -> (PathBuf, File) {
 fn metric(server: &Started, name: &str) -> u64 {
     let answer = server.get("/metrics").by(&server.admin()).send();
     let text = answer.text();
+    assert_documented(&["serve"], text);
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.map_or(0, |number| number.parse().unwrap())
 }

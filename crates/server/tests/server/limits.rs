@@ -10,6 +10,7 @@ use portcullis_pki::ca::Usage;
 use portcullis_server::bootstrap::Bootstrap;
 use portcullis_server::http::limits::Limits;
 use portcullis_server::http::serving_certificate::ServingCertificate;
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::tool::{self, Finished};
 
 const SELF: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
@@ -69,6 +70,7 @@ fn requests_beyond_the_limit_are_told_to_come_back_and_writes_go_on() {
     metric("inflight", 0);
     metric("inqueue", 0);
     let metrics = server.app.metrics().render().unwrap();
+    assert_documented(&["serve"], &metrics);
     assert!(
         metrics.lines().any(|line| line.starts_with("apiserver_request_terminations_total{verb=\"LIST\"")
             && line.contains("code=\"429\"")

@@ -37,6 +37,7 @@ mod limits;
 mod long_bodies;
 mod long_lists;
 mod macros;
+mod managed_fields;
 mod match_conditions;
 mod metrics;
 mod node_cves;

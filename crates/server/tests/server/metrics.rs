@@ -11,6 +11,7 @@ use portcullis_pki::ca::Usage;
 use portcullis_pki::jwt::SigningKey;
 use portcullis_server::api::check::Check;
 use portcullis_server::authn::anonymous::Anonymous;
+use portcullis_testkit::metrics::assert_documented;
 use serde_json::{Value, json};
 
 /// What a scrape gets.
@@ -18,7 +19,9 @@ struct Scrape(String);
 
 impl Scrape {
     fn of(server: &Started) -> Self {
-        Self(server.app.metrics().render().unwrap())
+        let text = server.app.metrics().render().unwrap();
+        assert_documented(&["serve"], &text);
+        Self(text)
     }
 
     /// The value of the one line with exactly these labels, in any order.
@@ -468,6 +471,7 @@ fn health_checks_are_counted_as_service_level_indicators() {
     let answer = get("/metrics/slis");
     assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
     let scrape = Scrape(answer.text().to_owned());
+    assert_documented(&["serve: /metrics/slis"], &scrape.0);
     let last =
         |name: &str, kind: &str| scrape.find("kubernetes_healthcheck", &[("name", name), ("type", kind)]);
     let total = |name: &str, kind: &str, status: &str| {

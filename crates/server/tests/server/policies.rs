@@ -3,6 +3,7 @@
 
 #![cfg(feature = "cel")]
 
+use portcullis_testkit::metrics::assert_documented;
 use serde_json::{Value, json};
 
 use crate::common::{Setup, Started, ask, done, start_with};
@@ -713,6 +714,7 @@ fn what_policies_do_is_counted() {
         server.wait_for_metric(&format!(r#"{metric}_duration_seconds_bucket{{le="+Inf",{labels}}} {count}"#));
     }
     let metrics = server.app.metrics().render().unwrap();
+    assert_documented(&["serve"], &metrics);
     // A validation that holds is not counted.
     assert!(!metrics.contains(r#"policy="true""#));
     for bound in ["0.001", "0.01", "0.1", "1.0"] {

@@ -15,6 +15,7 @@ use portcullis_server::controller::selection::Selection;
 use portcullis_server::registry::runtime_config::RuntimeConfig;
 use portcullis_testkit::etcd::{Etcd, Options};
 use portcullis_testkit::https::Client;
+use portcullis_testkit::metrics::assert_documented;
 use portcullis_testkit::tcp_proxy::TcpProxy;
 use portcullis_testkit::{recorded, wait};
 use serde_json::{Value, json};
@@ -305,6 +306,7 @@ fn metrics_tell_the_resources_of_requests_to_etcd_and_the_size_of_its_file() {
             wait::until(&start, || metric(&mut admin, &start).is_some_and(|count| count > 0));
         }
     }
+    assert_documented(&["serve"], &admin.ask("GET", "/metrics", None).unwrap().text());
     let start = r#"apiserver_storage_size_bytes{storage_cluster_id="etcd-0"}"#;
     let size = wait::until_some(start, || metric(&mut admin, start).filter(|size| *size > 0));
     let status = etcd.etcdctl(["endpoint", "status", "--write-out", "json"]).stdout;
