@@ -70,36 +70,45 @@ pub(crate) fn openssl(folder: &Path, arguments: &[&str]) {
 pub fn certificates(folder: &Path) {
     fs::write(folder.join("openssl.cnf"), "[req]\ndistinguished_name = dn\n[dn]\n")
         .expect("the folder is writable");
-    let new = |name: &str, subject: &str, more: &[&str]| {
-        let (key, out) = (format!("{name}-key.pem"), format!("{name}.pem"));
-        let common = [
-            "req",
-            "-x509",
-            "-config",
-            "openssl.cnf",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-            "-days",
-            "2",
-            "-subj",
-            subject,
-            "-keyout",
-            &key,
-            "-out",
-            &out,
-        ];
-        openssl(folder, &[&common, more].concat());
-    };
-    new("ca", "/CN=webhook-ca", &["-addext", "basicConstraints=critical,CA:TRUE"]);
-    let issued =
-        ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-addext", "basicConstraints=critical,CA:FALSE", "-addext"];
+    certificate(folder, "ca", "/CN=webhook-ca", &["-addext", "basicConstraints=critical,CA:TRUE"]);
     let names = "subjectAltName=DNS:authz.example.com,DNS:hook.default.svc,IP:127.0.0.1";
-    new("service", "/CN=authz", &[&issued[..], &[names]].concat());
-    new("apiserver", "/CN=apiserver", &[&issued[..], &["extendedKeyUsage=clientAuth"]].concat());
-    new("selfsigned", "/CN=other", &["-addext", names]);
+    certificate(folder, "service", "/CN=authz", &[&ISSUED[..], &[names]].concat());
+    client_certificate(folder, "apiserver");
+    certificate(folder, "selfsigned", "/CN=other", &["-addext", names]);
+}
+
+/// Makes the certificate of a client, and its key, with the authority in a folder of [`certificates`].
+pub fn client_certificate(folder: &Path, name: &str) {
+    let usage = ["extendedKeyUsage=clientAuth"];
+    certificate(folder, name, &format!("/CN={name}"), &[&ISSUED[..], &usage].concat());
+}
+
+/// The arguments of a certificate that the authority issues. Another extension follows.
+const ISSUED: [&str; 7] =
+    ["-CA", "ca.pem", "-CAkey", "ca-key.pem", "-addext", "basicConstraints=critical,CA:FALSE", "-addext"];
+
+fn certificate(folder: &Path, name: &str, subject: &str, more: &[&str]) {
+    let (key, out) = (format!("{name}-key.pem"), format!("{name}.pem"));
+    let common = [
+        "req",
+        "-x509",
+        "-config",
+        "openssl.cnf",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        subject,
+        "-keyout",
+        &key,
+        "-out",
+        &out,
+    ];
+    openssl(folder, &[&common, more].concat());
 }
 
 impl WebhookService {

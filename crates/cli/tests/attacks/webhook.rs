@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::process::raise_open_files;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::webhook::client_certificate;
 use serde_json::json;
 
 use crate::connections;
@@ -24,6 +25,7 @@ impl Attacked {
         let folder = scratch.path().join("webhook");
         // Makes the certificates.
         drop(command(&folder, &[]));
+        client_certificate(&folder, "thief");
         let authority = folder.join("ca.pem");
         let flags = ["--client-ca-file", authority.to_str().unwrap()];
         let webhook = Webhook::over(&scratch, "webhook-authorization/state.json", &flags);
@@ -46,7 +48,7 @@ impl Target for Attacked {
 
     fn known(&self) -> Identity {
         let file = |name: &str| self.webhook.file(name);
-        Identity::read(&file("ca.pem"), &file("apiserver.pem"), &file("apiserver-key.pem"))
+        Identity::read(&file("ca.pem"), &file("thief.pem"), &file("thief-key.pem"))
     }
 
     fn honest(&self) -> Vec<(&'static str, Ask)> {
@@ -54,7 +56,7 @@ impl Target for Attacked {
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
             "spec": {"user": "nobody", "nonResourceAttributes": {"path": "/nowhere", "verb": "get"}},
         });
-        let mut apiserver = Client::new(self.address(), &self.known());
+        let mut apiserver = self.webhook.apiserver();
         let mut kubelet = Client::new(self.address(), &self.anonymous());
         vec![
             ("review", Box::new(move || expect(&mut apiserver, 200, "POST", "/authorize", Some(&review)))),
