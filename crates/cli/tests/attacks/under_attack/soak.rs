@@ -22,10 +22,11 @@ use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::wait::DEADLINE;
 use serde_json::{Value, json};
 
+use super::serve;
+use crate::alone;
 use crate::connections::{self, Attack};
 use crate::honest::{Ask, Target};
 use crate::served::client_certificate;
-use crate::{alone, serve};
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
