@@ -1,5 +1,5 @@
-//! The generated pages of the reference: the commands with their flags, the kinds of objects, and the codes of reasons. Tests
-//! compare the pages in `docs/reference` with the code; with `UPDATE_REFERENCE` set they write them instead.
+//! The generated pages of the reference: the commands with their flags, the kinds of objects, the codes of reasons, and the
+//! feature gates. Tests compare the pages in `docs/reference` with the code; with `UPDATE_REFERENCE` set they write them instead.
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test that cannot be set up must stop")]
 
 use std::collections::BTreeMap;
@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, Command, CommandFactory as _};
 use portcullis_attestation::Reason as AttestationReason;
+use portcullis_policy::FeatureGates;
 use portcullis_policy::approval::machine::Reason as ApproverReason;
 use portcullis_server::Kinds;
 use portcullis_testkit::recorded::repository;
@@ -170,9 +171,9 @@ fn every_command_has_a_page_with_its_flags() {
 }
 
 #[test]
-fn the_pages_of_kinds_and_reasons_are_what_the_code_says() {
-    let pages = [("kinds.md".to_owned(), kinds()), ("reasons.md".to_owned(), reasons())];
-    assert_pages("", &pages.into());
+fn the_pages_of_kinds_reasons_and_feature_gates_are_what_the_code_says() {
+    let pages = [("kinds.md", kinds()), ("reasons.md", reasons()), ("feature-gates.md", feature_gates())];
+    assert_pages("", &pages.map(|(name, text)| (name.to_owned(), text)).into());
 }
 
 fn kinds() -> String {
@@ -213,10 +214,10 @@ fn kinds() -> String {
     page
 }
 
-/// Reads the doc comment of each reason from the source of the enum.
-fn documented(source: &str) -> BTreeMap<String, String> {
+/// Reads the doc comment of each variant of an enum, which begins so, from its source.
+fn documented(source: &str, begin: &str) -> BTreeMap<String, String> {
     let source = fs::read_to_string(repository().join(source)).unwrap();
-    let (_, list) = source.split_once("\nreasons! {\n").unwrap();
+    let (_, list) = source.split_once(&format!("\n{begin} {{\n")).unwrap();
     let (list, _) = list.split_once("\n}\n").unwrap();
     let (mut texts, mut text) = (BTreeMap::new(), String::new());
     for line in list.lines().map(str::trim) {
@@ -243,7 +244,7 @@ fn reasons() -> String {
          is evaluated again. [What to do](../approver.md#a-node-is-stuck-where-to-look) is said there.\n\n\
          | Reason | Outcome | Meaning |\n| --- | --- | --- |\n"
         .to_owned();
-    let texts = documented("crates/policy/src/approval/machine/reason.rs");
+    let texts = documented("crates/policy/src/approval/machine/reason.rs", "reasons!");
     for reason in ApproverReason::ALL {
         let name = reason.as_str();
         writeln!(page, "| `{name}` | {} | {} |", reason.outcome(), cell(&texts[name])).unwrap();
@@ -252,12 +253,28 @@ fn reasons() -> String {
         "\n## Attestation\n\nIn the condition of each certificate request that [attest](../attestation.md) refuses.\n\n\
          | Reason | May pass by itself | A new request can succeed | Meaning |\n| --- | --- | --- | --- |\n",
     );
-    let texts = documented("crates/attestation/src/reason.rs");
+    let texts = documented("crates/attestation/src/reason.rs", "reasons!");
     let word = |holds: bool| if holds { "yes" } else { "no" };
     for reason in AttestationReason::ALL {
         let (name, passes, again) =
             (reason.as_str(), word(reason.is_transient()), word(reason.may_ask_again()));
         writeln!(page, "| `{name}` | {passes} | {again} | {} |", cell(&texts[name])).unwrap();
+    }
+    page
+}
+
+fn feature_gates() -> String {
+    let mut page = "# Feature gates\n\nThe gates that change a decision or the default policy, generated from the code, with the stage and the \
+         default of Kubernetes 1.36. `--feature-gates Name=true,Other=false` sets them for [serve](commands/serve.md), \
+         [webhook](commands/webhook.md), [guard](commands/guard.md) and the commands that answer from files; `AllAlpha` and \
+         `AllBeta` set all of one stage. A gate without a stage is locked: it cannot be changed. Every other gate of Kubernetes \
+         1.36 is accepted and changes nothing; a name that Kubernetes does not know is an error.\n\n\
+         | Gate | Stage | Default | Meaning |\n| --- | --- | --- | --- |\n"
+        .to_owned();
+    let texts = documented("crates/policy/src/features/mod.rs", "pub enum Feature");
+    for (name, stage, is_on) in FeatureGates::default().all() {
+        let (stage, default) = (stage.to_lowercase(), if is_on { "on" } else { "off" });
+        writeln!(page, "| `{name}` | {stage} | {default} | {} |", cell(&texts[name])).unwrap();
     }
     page
 }
