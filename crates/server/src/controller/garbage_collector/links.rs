@@ -1,5 +1,8 @@
 //! The fields of an object that the garbage collector reads: its owners, and whether its deletion waits for dependents.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -35,6 +38,10 @@ impl Reference {
     }
 }
 
+/// Without one of these words in it, an object has no owners and waits for nothing. Every write is searched for them.
+static LINKING: LazyLock<[Finder<'_>; 3]> =
+    LazyLock::new(|| ["\"ownerReferences\"", FOREGROUND, "\"orphan\""].map(Finder::new));
+
 impl Links {
     /// Reads a stored object; none if it has no metadata, which no stored object lacks.
     pub(super) fn read(object: &[u8]) -> Option<Self> {
@@ -48,8 +55,7 @@ impl Links {
     /// Returns whether a stored object may have owners, or wait for its dependents. Most have not and do not, and need not
     /// be read.
     pub(super) fn are_in(object: &[u8]) -> bool {
-        let has = |word: &str| memchr::memmem::find(object, word.as_bytes()).is_some();
-        has("\"ownerReferences\"") || has(FOREGROUND) || has("\"orphan\"")
+        LINKING.iter().any(|word| word.find(object).is_some())
     }
 
     /// The references to owners.
