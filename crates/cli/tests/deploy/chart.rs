@@ -13,6 +13,9 @@ use crate::deploy::support::{
     OF_HELM, Objects, PARTS, deploy, helm, kustomize, objects, template, with, with_all, without_labels,
 };
 
+/// The parts that run on, and have metrics.
+const MONITORED: [&str; 4] = ["approve", "attest", "guard", "webhook"];
+
 fn read(name: &str) -> String {
     fs::read_to_string(deploy("helm/portcullis").join(name)).unwrap()
 }
@@ -74,8 +77,35 @@ fn what_few_clusters_need_is_that_of_the_files() {
     let added_labels = ["app.kubernetes.io/part-of"];
     let rbac = added(json!({"guard": {"enabled": true, "rbacMode": true}}), "guard");
     assert_eq!(without_labels(rbac, &added_labels), of_file("guard/rbac-mode.yaml"));
-    let monitoring = added(json!({"webhook": {"enabled": true, "monitoring": {"enabled": true}}}), "webhook");
-    assert_eq!(without_labels(monitoring, &added_labels), of_file("webhook/monitoring.yaml"));
+    for part in MONITORED {
+        let mut values = json!({});
+        values[part] = json!({"enabled": true, "monitoring": {"enabled": true}});
+        let monitoring = without_labels(added(values, part), &added_labels);
+        assert_eq!(monitoring, of_file(&format!("{part}/monitoring.yaml")), "{part}");
+    }
+}
+
+/// The loopback address, which the probes ask, is one of all addresses.
+#[test]
+fn a_guard_that_is_monitored_serves_its_metrics_on_the_port_of_its_monitor() {
+    let container = |values: &Value| pods("guard", values)["spec"]["containers"][0].clone();
+    let mut values = with(&["guard"]);
+    let before = container(&values);
+    values["guard"]["monitoring"] = json!({"enabled": true});
+    let after = container(&values);
+    let args = |container: &Value| -> BTreeSet<String> {
+        serde_json::from_value(container["args"].clone()).unwrap()
+    };
+    let new: Vec<_> = args(&after).difference(&args(&before)).cloned().collect();
+    let gone: Vec<_> = args(&before).difference(&args(&after)).cloned().collect();
+    assert_eq!(new, ["--metrics-bind-address=0.0.0.0:9192"]);
+    assert_eq!(gone, ["--metrics-bind-address=127.0.0.1:9192"]);
+    let monitor = &objects(&fs::read_to_string(deploy("guard/monitoring.yaml")).unwrap())
+        [&["PodMonitor", "portcullis", "portcullis-guard"].map(str::to_owned)];
+    let port = &monitor["spec"]["podMetricsEndpoints"][0]["port"];
+    let ports = after["ports"].as_array().unwrap();
+    assert!(ports.iter().any(|its| its["name"] == *port && its["containerPort"] == 9192), "{ports:?}");
+    assert!(!before["ports"].as_array().unwrap().iter().any(|its| its["name"] == *port));
 }
 
 /// The namespace that Helm makes for the release is not an object of the release.
@@ -104,7 +134,9 @@ fn another_namespace_reaches_every_object() {
     let mut values = with_all();
     values["namespace"] = json!("boundary");
     values["webhook"]["namespace"] = json!("webhook-boundary");
-    values["webhook"]["monitoring"] = json!({"enabled": true});
+    for part in MONITORED {
+        values[part]["monitoring"] = json!({"enabled": true});
+    }
     let text = template(&values);
     let of_kube_system = ["Role", "RoleBinding"];
     for ([kind, namespace, name], object) in &objects(&text) {
