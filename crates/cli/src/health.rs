@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use portcullis_client::metrics;
+use portcullis_server::metrics::ProcessMetrics;
 use prometheus_client::registry::Registry;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,7 +24,7 @@ pub(crate) trait Health: Send + Sync + 'static {
     /// Returns why the program is not ready, if it is not.
     fn unready(&self) -> Option<String>;
 
-    /// Registers the metrics.
+    /// Registers the metrics of what the program does. Those of its process are there already.
     fn register(&self, registry: &mut Registry);
 }
 
@@ -79,6 +80,7 @@ async fn answer(mut stream: TcpStream, health: &dyn Health) -> std::io::Result<(
         },
         ("GET", "/metrics") => {
             let mut registry = Registry::default();
+            registry.register_collector(Box::new(ProcessMetrics));
             health.register(&mut registry);
             match metrics::exposition(&registry) {
                 Ok(text) => ("200 OK", text),

@@ -25,7 +25,7 @@ use crate::authz::AuthorizationMetrics;
 use crate::authz::metrics::webhook::WebhookMetrics;
 use crate::authz::secret_alarm::AlarmMetrics;
 use crate::http::listener::ConnectionMetrics;
-use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
+use crate::metrics::{Durations, FeatureMetrics, ProcessMetrics, ReloadMetrics, Timing};
 use crate::registry::metrics::StoreMetrics;
 
 /// The buckets of `apiserver_request_duration_seconds`.
@@ -148,7 +148,7 @@ impl Default for Metrics {
             in_queue.clone(),
         );
         registry.register("apiserver_longrunning_requests", "Watches under way", watches.clone());
-        registry.register_collector(Box::new(process::Process));
+        registry.register_collector(Box::new(ProcessMetrics));
         let features = FeatureMetrics::default();
         features.register(&mut registry);
         let webhooks = WebhookMetrics::default();

@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 
 use crate::audit::SinkMetrics;
 use crate::http::listener::ConnectionMetrics;
-use crate::metrics::{Durations, Timing, process};
+use crate::metrics::{Durations, Timing};
 
 /// Seconds until the response headers: from a tenth of a millisecond to ten seconds.
 const SECONDS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 10.0];
@@ -118,7 +118,6 @@ impl Default for GuardMetrics {
 impl GuardMetrics {
     /// Registers the metrics.
     pub fn register(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(process::Process));
         registry.register(
             "portcullis_guard_requests_total",
             "Requests to the kubelet, by endpoint, decision and code of the answer",

@@ -5,12 +5,13 @@
 
 mod counted;
 mod features;
-pub(crate) mod process;
+mod process;
 mod reload;
 mod timing;
 
 pub(crate) use self::counted::Counted;
 pub use self::features::FeatureMetrics;
+pub use self::process::ProcessMetrics;
 pub use self::reload::ReloadMetrics;
 pub(crate) use self::reload::sha256_text;
 pub(crate) use self::timing::{ACCESS_SECONDS, Durations, Timing};

@@ -9,15 +9,15 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// Reads the values on each scrape. Values that the system does not provide are left out.
+/// Memory, files and processor time of this process, read on each scrape. Values that the system does not provide are left out.
 #[derive(Debug)]
-pub(crate) struct Process;
+pub struct ProcessMetrics;
 
 /// Bytes in a page and ticks in a second, as on every Linux platform that Rust supports by default.
 const PAGE: f64 = 4096.0;
 const TICKS: f64 = 100.0;
 
-impl Collector for Process {
+impl Collector for ProcessMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let mut write = |name: &str, help: &str, value: Option<f64>| match value {
             Some(value) => {

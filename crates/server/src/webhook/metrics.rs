@@ -17,7 +17,7 @@ use prometheus_client::registry::Registry;
 use super::shadow_metrics::Counts;
 use crate::authz::secret_alarm::AlarmMetrics;
 use crate::http::listener::ConnectionMetrics;
-use crate::metrics::{Durations, FeatureMetrics, ReloadMetrics, Timing, process};
+use crate::metrics::{Durations, FeatureMetrics, ProcessMetrics, ReloadMetrics, Timing};
 
 /// Seconds until the answer: from fifty microseconds to ten seconds.
 const SECONDS: &[f64] =
@@ -254,7 +254,7 @@ impl WebhookMetrics {
     }
 
     fn register(&self, registry: &mut Registry) {
-        registry.register_collector(Box::new(process::Process));
+        registry.register_collector(Box::new(ProcessMetrics));
         self.features.register(registry);
         self.deny_rules.register_deny_rules(registry);
         self.secret_alarm.register(registry);
