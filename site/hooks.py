@@ -3,9 +3,11 @@
 - paths are those of the repository, and every link between its files leads somewhere: to a page, or to a file or a folder
   that is shown as plain text;
 - lists are nested by two spaces, as in the Markdown of GitHub;
-- the flowcharts of Mermaid are pictures. Graphviz draws them when the site is built.
+- the flowcharts of Mermaid are pictures. Graphviz draws them when the site is built;
+- a page that explains decisions in the browser has its program. Cargo builds it when the site is built.
 """
 
+import functools
 import html
 import os
 import posixpath
@@ -20,6 +22,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).resolve().parent.parent
 # What is no part of the repository.
 MADE = {"target", ".git", "artifacts", "portcullis-data"}
+# The program of the page that explains in the browser, and what it is built for.
+PACKAGE, TRIPLE = "portcullis-explain-page", "wasm32-wasip1"
 PLAIN = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -90,6 +94,27 @@ class Lists(Extension):
         md.tab_length = 2
 
 
+def on_pre_build(config):
+    """Builds the program of the page that explains in the browser."""
+    program()
+
+
+@functools.cache
+def program():
+    """Builds the program, and says where it is."""
+    build = ["cargo", "build", "--locked", "--quiet", "--profile", "page", "--target", TRIPLE, "--package", PACKAGE]
+    try:
+        installed = subprocess.run(["rustc", "--print", "target-libdir", "--target", TRIPLE], cwd=ROOT, capture_output=True, text=True, check=True)
+        if not Path(installed.stdout.strip()).is_dir():
+            raise PluginError(f"the compiler has no {TRIPLE}: run `rustup target add {TRIPLE}`")
+        subprocess.run(build, cwd=ROOT, check=True)
+    except FileNotFoundError as error:
+        raise PluginError(f"{error.filename} is missing: install Rust with rustup (https://rustup.rs)") from error
+    except subprocess.CalledProcessError as error:
+        raise PluginError(f"`{' '.join(error.cmd)}` failed: {error.stderr or 'see above'}") from error
+    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / TRIPLE / "page" / f"{PACKAGE}.wasm"
+
+
 def on_config(config):
     config["markdown_extensions"].append(Lists())
     return config
@@ -112,6 +137,12 @@ def on_files(files, config):
             is_index = name == "README.md" and folder.name
             add(folder / name, (folder if is_index else (folder / name).with_suffix("")) / "index.html")
     add(Path("site/site.css"), Path("site.css"))
+    add(Path("site/explain.js"), Path("explain.js"))
+    wasm = program()
+    made = File(wasm.name, str(wasm.parent), config["site_dir"], True)
+    place(made, "explain.wasm", "explain.wasm", config)
+    made.abs_src_path = str(wasm)
+    files.append(made)
     return files
 
 
@@ -133,6 +164,10 @@ def on_page_content(content, page, config, files):
         file = files.get_file_from_path(target)
         return f'href="{file.url_relative_to(page.file)}{mark}{fragment}"' if file else link[0]
 
+    if 'id="explain"' in content:
+        # Other pages do not load it.
+        script = files.get_file_from_path("site/explain.js").url_relative_to(page.file)
+        content += f'<script src="{script}" defer></script>'
     return re.sub(r'href="((?:\.\./)*(?:[\w.-]+/)*[\w-]+/?(?:#[^"]*)?)"', resolved, content)
 
 
