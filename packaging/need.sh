@@ -25,3 +25,10 @@ find_cargo() {
   [[ ! -r "${CARGO_HOME:-$HOME/.cargo}/env" ]] || . "${CARGO_HOME:-$HOME/.cargo}/env"
   command -v cargo >/dev/null 2>&1 || { echo "cargo is missing: install Rust with rustup" >&2; exit 3; }
 }
+
+# need_target TRIPLE   Installs the standard library of another target where rustup can. Exit code 3 where it cannot.
+need_target() {
+  [[ ! -d "$(rustc --print target-libdir --target "$1")" ]] || return 0
+  command -v rustup >/dev/null 2>&1 || { echo "the compiler has no target $1: install Rust with rustup" >&2; exit 3; }
+  rustup target add "$1"
+}

@@ -252,6 +252,8 @@
     if (own !== latest) return;
     button.disabled = false;
     show(found);
+    // The buttons of the examples are a screen above it.
+    answer.scrollIntoView({block: "nearest"});
   });
 
   fill(EXAMPLES[0][1]);

@@ -240,7 +240,9 @@ fn names(source: &str, package: &str) -> bool {
 
 fn members() -> Vec<PathBuf> {
     let crates = fs::read_dir(repository().join("crates")).unwrap().map(|entry| entry.unwrap().path());
-    crates.chain(["examples/controllers", "fuzz"].map(|member| repository().join(member))).collect()
+    crates
+        .chain(["examples/controllers", "fuzz", "site/explain"].map(|member| repository().join(member)))
+        .collect()
 }
 
 #[test]

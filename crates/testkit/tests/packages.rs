@@ -1,4 +1,4 @@
-//! The libraries that others embed can be packaged for crates.io, and nothing else is.
+//! The libraries that others embed can be packaged for crates.io, and nothing else is. Those that decide need no operating system.
 #![allow(
     clippy::indexing_slicing,
     clippy::panic,
@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use portcullis_testkit::recorded::repository;
@@ -107,4 +108,21 @@ fn the_libraries_can_be_packaged_together() {
     let mut words = vec!["package", "--no-verify", "--allow-dirty", "--offline", "--target-dir", target];
     words.extend(packages.iter().flat_map(|package| ["-p", package]));
     cargo(&words);
+}
+
+/// `docs/embedding.md` promises it. The target has no files, no clock, no threads and no C library.
+#[test]
+fn the_library_that_decides_is_built_for_a_target_without_an_operating_system() {
+    let target = "wasm32-unknown-unknown";
+    let libraries = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", target])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    let folder = String::from_utf8(libraries.stdout).unwrap();
+    assert!(Path::new(folder.trim()).is_dir(), "run `rustup target add {target}`");
+    // A folder of its own: another cargo may hold the lock of the usual one for minutes.
+    let scratch = Scratch::new();
+    let built = scratch.path().to_str().unwrap();
+    cargo(&["check", "--locked", "-p", "portcullis-policy", "--target", target, "--target-dir", built]);
 }

@@ -53,10 +53,16 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
+def show(page, base, path, width, height, dark):
+    """Opens a page at a width, light or dark. The theme keeps what a page was shown in, so that is forgotten."""
+    page.call("Storage.clearDataForOrigin", origin=base.rstrip("/"), storageTypes="local_storage")
+    page.view(width, height, dark=dark, mobile=width < 500)
+    page.open(base + path)
+
+
 def look(page, base, path, failures, pictures):
     for width, height, dark in ((1280, 900, False), (390, 844, False), (390, 844, True)):
-        page.view(width, height, dark=dark, mobile=width < 500)
-        page.open(base + path)
+        show(page, base, path, width, height, dark)
         where = f"{path or 'home'} at {width}{' dark' if dark else ''}"
         # Plain text scrolls, as a file does in an editor.
         if not path.endswith(".rs.html") and (wide := page.run(WIDE)) > 0:
@@ -92,8 +98,9 @@ def explains(page, base, failures, pictures):
         page.key("Enter")
 
     for width, height, dark in ((1280, 900, False), (390, 844, True)):
-        page.view(width, height, dark=dark, mobile=width < 500)
-        page.open(base + where)
+        show(page, base, where, width, height, dark)
+        if page.run("document.body.dataset.mdColorScheme") != ("slate" if dark else "default"):
+            failures.append(f"{where} at {width}: the colours are not those of the system")
         ask("the first press", press("Explain"), "yes", "Node")
         ask("another node's secret", press("Another node's secret"), "no", "node-1")
         if pictures:
