@@ -7,7 +7,6 @@
 - a page that explains decisions in the browser has its program. Cargo builds it when the site is built.
 """
 
-import functools
 import html
 import os
 import posixpath
@@ -94,14 +93,8 @@ class Lists(Extension):
         md.tab_length = 2
 
 
-def on_pre_build(config):
-    """Builds the program of the page that explains in the browser."""
-    program()
-
-
-@functools.cache
 def program():
-    """Builds the program, and says where it is."""
+    """Builds the program of the page that explains in the browser, and says where it is."""
     build = ["cargo", "build", "--locked", "--quiet", "--profile", "page", "--target", TRIPLE, "--package", PACKAGE]
     try:
         installed = subprocess.run(["rustc", "--print", "target-libdir", "--target", TRIPLE], cwd=ROOT, capture_output=True, text=True, check=True)
