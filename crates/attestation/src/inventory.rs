@@ -59,6 +59,10 @@ impl Inventory {
         for entry in file.machines {
             let name = entry.node_name.clone();
             let wrong = |why: String| format!("machine {name:?}: {why}");
+            // Before the rest, which is equal as well when a machine is enrolled again.
+            if machines.contains_key(&name) {
+                return Err(wrong("it is in the inventory already".to_owned()));
+            }
             let machine = machine(entry).map_err(wrong)?;
             let keys = machine.endorsement_keys.iter().chain(&machine.platform_key);
             let keys: BTreeSet<String> = keys.map(ToString::to_string).collect();
@@ -70,9 +74,7 @@ impl Inventory {
                     return Err(wrong(format!("another machine has the same {unique}")));
                 }
             }
-            if machines.insert(name.clone(), machine).is_some() {
-                return Err(wrong("it is there twice".to_owned()));
-            }
+            machines.insert(name, machine);
         }
         Ok(Self { machines })
     }

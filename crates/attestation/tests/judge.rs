@@ -349,8 +349,9 @@ fn inventories_name_every_machine_and_every_key_once_at_100_at_152() {
     let one = json!({"nodeName": "a", "providerID": "p://a", "endorsementKeys": [key]});
     assert_eq!(read(json!([one])).unwrap().len(), 1);
     for (other, why) in [
-        (json!({"nodeName": "a", "providerID": "p://b"}), "UID"),
+        (json!({"nodeName": "a", "providerID": "p://b"}), "already"),
         (json!({"nodeName": "b", "providerID": "p://a"}), "provider ID"),
+        (json!({"nodeName": "b", "providerID": "p://b", "uid": "inventory/a"}), "UID"),
         (json!({"nodeName": "b", "providerID": "p://b", "endorsementKeys": [key]}), "sha256:abab"),
         (json!({"nodeName": "b", "providerID": "p://b", "platformEndorsementKey": key}), "sha256:abab"),
         (json!({"nodeName": "b", "providerID": ""}), "providerID"),

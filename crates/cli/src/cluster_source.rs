@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use portcullis_client::feed::resource_of;
 use portcullis_client::snapshot::{self, Listed};
-use portcullis_client::{CallError, Connection};
+use portcullis_client::{CallError, Connection, names};
 use portcullis_policy::audit::state::{ItemKind, Listing};
 use portcullis_policy::audit::{Incomplete, Why};
 use portcullis_policy::objects::{Kind, Object};
@@ -17,6 +17,7 @@ use portcullis_server::state::manifest::Manifest;
 use crate::engine_flags::{runtime, tell, threads};
 use crate::failure::Failure;
 use crate::question::DEFAULT_NAMESPACE;
+use crate::resource_type::ResourceType;
 use crate::store_flags::EtcdSourceFlags;
 
 /// What can be read in place of a cluster.
@@ -151,6 +152,24 @@ impl ClusterSource<'_> {
             false => Ok(None),
         };
         of_context.ok().flatten().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
+    }
+
+    /// The type of the cluster that has this name, for a type that is not one of the common ones. None where files or etcd are
+    /// read, and where the cluster does not tell: then the words are used as they are written.
+    pub(crate) fn find_type(&self, written: &ResourceType) -> Option<ResourceType> {
+        if !self.is_cluster() {
+            return None;
+        }
+        let served = runtime().ok()?.block_on(async {
+            let connection = self.cluster.connect(OR_FILES).await.ok()?;
+            names::served(&connection).await.ok()
+        })?;
+        let ResourceType { resource, group, .. } = written;
+        let is_meant = |served: &names::Served| {
+            served.is_called(resource) && (group.is_empty() || group.eq_ignore_ascii_case(&served.group))
+        };
+        let names::Served { plural, group, is_namespaced, .. } = served.into_iter().find(is_meant)?;
+        Some(ResourceType { resource: plural, group, namespaced: Some(is_namespaced) })
     }
 
     fn read_cluster(

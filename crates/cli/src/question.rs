@@ -93,15 +93,23 @@ enum Target {
 
 impl QuestionFlags {
     /// Reads the words, and warns of those that were hardly meant. The words are used as they are then (AU-96). A question that names
-    /// no namespace is about the usual one.
+    /// no namespace is about the usual one. `find` is asked for a type that is not one of the common ones.
     ///
     /// # Errors
     /// The question makes no sense.
-    pub(crate) fn read(&self, usual_namespace: &str) -> Result<Question, Failure> {
-        Ok(Question { verb: self.verb.clone(), target: self.target(usual_namespace)? })
+    pub(crate) fn read(
+        &self,
+        usual_namespace: &str,
+        find: impl Fn(&ResourceType) -> Option<ResourceType>,
+    ) -> Result<Question, Failure> {
+        Ok(Question { verb: self.verb.clone(), target: self.target(usual_namespace, find)? })
     }
 
-    fn target(&self, usual_namespace: &str) -> Result<Target, Failure> {
+    fn target(
+        &self,
+        usual_namespace: &str,
+        find: impl Fn(&ResourceType) -> Option<ResourceType>,
+    ) -> Result<Target, Failure> {
         if self.what.starts_with('/') {
             if self.name.is_some() || !self.subresource.is_empty() {
                 return Err(Failure::input("a path has neither a name nor a subresource"));
@@ -128,7 +136,13 @@ impl QuestionFlags {
                 "the resource type is empty: write VERB TYPE, for instance: get pods",
             ));
         }
-        let kind = ResourceType::of(word);
+        let mut kind = ResourceType::of(word);
+        if kind.namespaced.is_none()
+            && word != "*"
+            && let Some(found) = find(&kind)
+        {
+            kind = found;
+        }
         self.warn_of_verb(RESOURCE_VERBS);
         if kind.namespaced.is_none() && word != "*" {
             eprintln!(

@@ -1,6 +1,7 @@
 //! Resource types as written for kubectl: `pods`, `pod`, `po`, `deployments.apps`.
 //!
-//! Without a server to ask for its types, the common ones are listed here. An unlisted type is used as written.
+//! The common types are listed here, as files and etcd do not say which there are. Another one is looked for in the cluster, where one
+//! is read, and is used as written elsewhere.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The names of what a cluster has, for words that people complete.
+//! The names of what a cluster has, for words that people complete, and for types that they ask about.
 //!
 //! One request for each list, of metadata where that is enough, at any revision that the server has at hand. Nothing is tried
 //! again: who waits for a word does not wait long.
@@ -15,7 +15,7 @@ use crate::connect::Connection;
 use crate::snapshot::METADATA;
 
 /// Says whose requests these are in the audit log of the server.
-const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (completion)");
+const AGENT: &str = concat!("portcullis/", env!("CARGO_PKG_VERSION"), " (names)");
 const JSON: &str = "application/json";
 /// Discovery in one document, of servers of 1.27 and later.
 const DISCOVERY: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
@@ -38,9 +38,20 @@ pub struct Served {
     pub plural: String,
     /// The API group; empty for the core group.
     pub group: String,
+    /// Whether its objects live in namespaces.
+    pub is_namespaced: bool,
     /// The version that the server prefers.
     version: String,
-    is_namespaced: bool,
+    /// The kind, the singular and the short names.
+    other_names: Vec<String>,
+}
+
+impl Served {
+    /// Whether the type has this name, in any case: its plural, its singular, a short name, or its kind.
+    pub fn is_called(&self, name: &str) -> bool {
+        let mut names = self.other_names.iter().chain([&self.plural]);
+        names.any(|own| !own.is_empty() && own.eq_ignore_ascii_case(name))
+    }
 }
 
 /// A user or a group that a binding names.
@@ -70,7 +81,7 @@ pub async fn of_served(
     served: &Served,
     namespace: &str,
 ) -> Result<Vec<Named>, CallError> {
-    let Served { plural, group, version, is_namespaced } = served;
+    let Served { plural, group, version, is_namespaced, .. } = served;
     let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{}", segment(group)) };
     let within = if *is_namespaced { format!("/namespaces/{}", segment(namespace)) } else { String::new() };
     named(connection, &format!("{root}/{}{within}/{}", segment(version), segment(plural))).await
@@ -105,11 +116,14 @@ pub async fn served(connection: &Connection) -> Result<Vec<Served>, CallError> {
             for resource in version.resources {
                 if resource.verbs.iter().any(|verb| verb == "list") && seen.insert(resource.resource.clone())
                 {
+                    let mut other_names = resource.short_names;
+                    other_names.extend([resource.singular_resource, resource.response_kind.kind]);
                     types.push(Served {
                         plural: resource.resource,
                         group: group.metadata.name.clone(),
-                        version: version.version.clone(),
                         is_namespaced: resource.scope == "Namespaced",
+                        version: version.version.clone(),
+                        other_names,
                     });
                 }
             }
@@ -162,9 +176,18 @@ struct Version {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct ResourceOfVersion {
     resource: String,
+    response_kind: ResponseKind,
     scope: String,
+    singular_resource: String,
     verbs: Vec<String>,
+    short_names: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ResponseKind {
+    kind: String,
 }

@@ -79,8 +79,9 @@ pub fn run(args: &CanIArgs) -> Result<ExitCode, Failure> {
     let source = ClusterSource { state: &args.engine.state, etcd: &args.source, cluster: &args.cluster };
     let asks_cluster = source.is_cluster() && (args.cluster.is_given() || !args.default_policy);
     args.cluster.check(!args.engine.state.is_empty(), args.source.etcd.is_given())?;
-    let question =
-        args.question.read(&if asks_cluster { source.namespace() } else { DEFAULT_NAMESPACE.to_owned() })?;
+    let namespace = if asks_cluster { source.namespace() } else { DEFAULT_NAMESPACE.to_owned() };
+    let find = |written: &_| if asks_cluster { source.find_type(written) } else { None };
+    let question = args.question.read(&namespace, find)?;
     let user = args.user.user(args.quiet)?;
     let config = EngineConfig { default_policy: args.default_policy, ..args.engine.config()? };
     let attributes = question.attributes(&user);

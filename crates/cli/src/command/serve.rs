@@ -299,12 +299,18 @@ async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) ->
     if let Some(approver) = approver {
         approver.start(&server, &mut background).await?;
     }
-    // Nobody may be reading standard output; that must not stop the server.
-    let _ = writeln!(
-        std::io::stdout().lock(),
+    let mut greeting = format!(
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
         server.kubeconfig().display()
     );
+    // A warning between lines of the log is not seen, and every answer would be about other objects.
+    if matches!(server.seeded(), Seeded::PassedOver) {
+        greeting.push_str(
+            "\nNote: --state was not used, because there are objects from before. The log says more.",
+        );
+    }
+    // Nobody may be reading standard output; that must not stop the server.
+    let _ = writeln!(std::io::stdout().lock(), "{greeting}");
     // For units of systemd with `Type=notify`. Without systemd there is nobody to tell.
     if let Err(error) = sd_notify::notify(&[NotifyState::Ready]) {
         tracing::warn!(%error, "cannot tell systemd that the server is ready");

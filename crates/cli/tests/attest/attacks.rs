@@ -25,7 +25,9 @@ fn an_impostor_with_a_valid_bootstrap_token_gets_no_certificate_at_145() {
     // A refused node asks for nothing more for a while (AT-35).
     let count = cluster.requests().len();
     let refused = failed(&cluster.run(&impostor, &["--once"]), 4);
-    assert!(refused["message"].as_str().unwrap().contains("no new request before"), "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.starts_with("EkNotForMachine: AT-119.6"), "{refused}");
+    assert!(message.contains("no new request before"), "{refused}");
     assert_eq!(cluster.requests().len(), count);
     // With the token alone, for each signer that there is.
     for (signer, reason) in [

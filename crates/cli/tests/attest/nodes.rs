@@ -166,6 +166,14 @@ fn an_enrolled_key_and_a_one_time_secret_prove_a_machine_at_100_at_104() {
         let refused = crate::attest::support::failed(&cluster.run(&machine, &flags), 4);
         assert!(refused["message"].as_str().unwrap().starts_with(reason), "{refused}");
     }
+    // A machine that nobody knows may still be enrolled: it waits, and the log of the controller says for what.
+    let waits = [&by_key[..], &["--attestation-wait", "3s"]].concat();
+    let unknown = cluster.run(&of("node-u", "u"), &waits);
+    assert_eq!(unknown.code, 1, "{unknown:#?}");
+    let log = cluster.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("a certificate request waits")).collect();
+    assert_eq!(told.len(), 1, "{log}");
+    assert!(told[0].contains("MachineNotFound: AT-62"), "{told:?}");
 }
 
 fn start(rules: &str, inventory: &str, manufacturer: &Manufacturer) -> Cluster {

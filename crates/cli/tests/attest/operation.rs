@@ -103,7 +103,11 @@ fn a_configuration_that_would_let_nobody_in_or_anybody_is_refused_at_132() {
         ),
         ("authorizedAttestors: [tpm]\ntpm: {trust: hash, minimumKeyClass: K0}\n", entry("node-a", ""), "K0"),
         ("authorizedAttestors: [insecure]\nunknown: 1\n", entry("node-a", ""), "unknown"),
-        ("authorizedAttestors: [insecure]\n", entry("node-a", "") + &entry("node-a", ""), "the same"),
+        (
+            "authorizedAttestors: [insecure]\n",
+            entry("node-a", "") + &entry("node-a", ""),
+            "it is in the inventory already",
+        ),
         ("authorizedAttestors: [insecure]\n", entry("Node_A", ""), "not the name of a node"),
         (
             "authorizedAttestors: [insecure]\n",
@@ -213,7 +217,7 @@ fn machines_are_enrolled_in_an_inventory_that_stays_valid_at_100_at_112() {
     assert!(enroll(&keys).ok().contains("(1 machines)"));
     let before = std::fs::read_to_string(&path).unwrap();
     for (words, wrong) in [
-        (&keys[..], "the same"),
+        (&keys[..], "machine \"node-a\": it is in the inventory already"),
         (&["node-b", "--provider-id", "metal://b", "--endorsement-key", &digest], "the same"),
         (&["node-b", "--provider-id", "metal://b", "--endorsement-key", "sha256:12"], "64 hexadecimal"),
         (&["Node_B", "--provider-id", "metal://b"], "not the name of a node"),

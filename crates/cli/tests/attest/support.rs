@@ -197,7 +197,10 @@ impl Cluster {
         let mut command = program!().command(["credential", "--node-name", machine.name, "--provider-id"]);
         command.arg(format!("metal://{}", machine.name)).arg("--bootstrap-kubeconfig");
         command.arg(self.path("bootstrap.kubeconfig")).arg("--cache-dir").arg(self.path(machine.cache));
-        command.args(["--attestation-wait", "60s"]).args(machine.flags()).args(flags);
+        command.args(machine.flags()).args(flags);
+        if !flags.contains(&"--attestation-wait") {
+            command.args(["--attestation-wait", "60s"]);
+        }
         command.env_remove("KUBERNETES_EXEC_INFO");
         command
     }

@@ -179,4 +179,6 @@ fn objects_outlive_the_server() {
     );
     let log = served.log();
     assert!(log.contains("--state is passed over"), "{log}");
+    let printed = served.stop();
+    assert!(printed.contains("Note: --state was not used"), "{printed}");
 }

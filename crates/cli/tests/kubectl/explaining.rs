@@ -1,4 +1,7 @@
-//! `kubectl explain`, by `/openapi/v3` and, as old versions do it, by `/openapi/v2`.
+//! `kubectl explain`, by `/openapi/v3` and, as old versions do it, by `/openapi/v2`; and the names of types that a cluster tells.
+
+use portcullis_testkit::program;
+use portcullis_testkit::tool::Finished;
 
 use crate::kubectl::support::Served;
 
@@ -32,6 +35,36 @@ spec:
               more: {type: object, x-kubernetes-preserve-unknown-fields: true, description: What else.}
               limits: {type: object, additionalProperties: {type: string, maxLength: 3}, description: How much.}
 ";
+
+/// As kubectl does, which asks the server for its types.
+#[test]
+fn a_type_of_the_cluster_is_known_by_all_its_names() {
+    let served = Served::start(&[]);
+    let definition =
+        CRON_TABS.replace("kind: CronTab}", "kind: CronTab, singular: crontab, shortNames: [ct]}");
+    served.ok_with("apply -f -", &definition);
+    served.ok("wait --for=condition=Established crd/crontabs.stable.example.com");
+    served.ok("create role keeper --verb=watch --resource=crontabs.stable.example.com");
+    served.ok("create rolebinding keeper --role=keeper --user=dora");
+    let ask = |words: &str| {
+        let mut command = program!().command(words.split(' '));
+        Finished::of(command.env("KUBECONFIG", served.data().join("admin.kubeconfig")))
+    };
+    for name in
+        ["crontabs", "crontab", "ct", "CronTab", "crontabs.stable.example.com", "ct.v1.stable.example.com"]
+    {
+        let done = ask(&format!("can-i watch {name} --as dora"));
+        assert_eq!((done.code, &*done.stdout), (0, "yes\n"), "{name}: {done:?}");
+        assert!(!done.stderr.contains("warning"), "{name}: {done:?}");
+        let done = ask(&format!("explain watch {name} --as dora"));
+        assert!(done.code == 0 && !done.stderr.contains("warning"), "{name}: {done:?}");
+        let done = ask(&format!("who-can watch {name} -o name"));
+        assert!(done.stdout.contains("user/dora") && !done.stderr.contains("warning"), "{name}: {done:?}");
+    }
+    let other = ask("can-i watch crontabs.other.example.com --as dora");
+    assert_eq!((other.code, &*other.stdout), (1, "no\n"), "{other:?}");
+    assert!(other.stderr.contains("unknown resource type"), "{other:?}");
+}
 
 #[test]
 fn every_field_is_explained() {

@@ -67,6 +67,11 @@ impl Served {
         Self::start_in(self.scratch, flags)
     }
 
+    /// Stops the server. Returns what it printed, but for the line with its address.
+    pub(crate) fn stop(self) -> String {
+        self.process.stop().stdout
+    }
+
     /// Kills the server, which has no time to finish anything, and starts it again over the same directory.
     pub(crate) fn crash(self, flags: &[&str]) -> Self {
         self.process.kill();

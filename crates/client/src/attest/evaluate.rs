@@ -348,9 +348,8 @@ async fn refused(
     let (reason, rule, detail) = (refusal.reason, refusal.rule, &refusal.detail);
     let csr = &stored.metadata.name;
     if reason.is_transient() {
-        tracing::debug!(csr, %reason, rule, detail, "a certificate request waits");
         count(shared, settings, parsed, Outcome::Waiting(reason.as_str()));
-        return Looked::Waiting;
+        return Looked::Waiting(format!("{reason}: {rule}: {detail}"));
     }
     let why = Why::from(refusal);
     if let Err(error) = report::refuse(&shared.workload, stored, why).await {

@@ -16,8 +16,8 @@ use crate::call::CallError;
 pub(super) enum Looked {
     /// Nothing, unless it changes.
     Over,
-    /// It waits for something; look again after a while.
-    Waiting,
+    /// It waits for this; look again after a while.
+    Waiting(String),
     /// It has a challenge, which expires then.
     Challenged(SystemTime),
     /// Something failed; look again after a while.

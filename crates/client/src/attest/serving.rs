@@ -69,15 +69,8 @@ pub(super) async fn look(shared: &Arc<Shared>, name: &str, leadership: Option<&L
         let (machine, record, detail) = match judged {
             Judged::Good { machine, record, detail } => (machine, record, detail),
             Judged::Wait { reason, rule, detail } => {
-                tracing::debug!(
-                    csr = name,
-                    reason,
-                    rule,
-                    detail,
-                    "a request for a serving certificate waits"
-                );
                 count(shared, provider, Outcome::Waiting(reason));
-                return Looked::Waiting;
+                return Looked::Waiting(format!("{reason}: {rule}: {detail}"));
             }
             Judged::Bad { machine, reason, rule, detail } => {
                 let why = Why { reason, rule, detail: &detail };

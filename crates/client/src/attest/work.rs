@@ -278,7 +278,14 @@ impl Work {
                 Looked::Challenged(until) => {
                     until.duration_since(clock.now()).unwrap_or_default() + Duration::from_secs(1)
                 }
-                Looked::Waiting => backoff(tries, fraction()),
+                Looked::Waiting(why) => {
+                    // Once for each request, so that whoever waits for it finds out what it lacks.
+                    match tries {
+                        0 => tracing::info!(csr = name, why, "a certificate request waits"),
+                        _ => tracing::debug!(csr = name, why, "a certificate request still waits"),
+                    }
+                    backoff(tries, fraction())
+                }
                 Looked::Failed(why) => {
                     tracing::warn!(csr = name, why, "cannot evaluate a certificate request; will retry");
                     backoff(tries, fraction())

@@ -204,9 +204,11 @@ impl Node {
             Err(AttestedError::Stopped) => Err(AttestedError::Stopped),
             Err(error) => {
                 state.last_error = error.to_string();
-                if let AttestedError::Refused { reason, .. } = &error {
+                if let AttestedError::Refused { reason, message } = &error {
                     state.refused_until = now.checked_add(REFUSED).map(text);
                     state.refused_reason.clone_from(reason);
+                    // It is told again after the reason.
+                    state.last_error.clone_from(message);
                 }
                 self.cache.keep_state(&state)?;
                 Err(error)

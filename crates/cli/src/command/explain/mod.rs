@@ -90,7 +90,8 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode, Failure> {
-    let question = args.question.read(&source(args).namespace())?;
+    let source = source(args);
+    let question = args.question.read(&source.namespace(), |written| source.find_type(written))?;
     let user = args.user.user(false)?;
     let report = report(args, &question, &user)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());

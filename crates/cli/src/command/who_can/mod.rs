@@ -92,7 +92,8 @@ Examples:
 /// # Errors
 /// Flags or objects are invalid, the question makes no sense, or the objects cannot be read.
 pub fn run(args: &WhoCanArgs) -> Result<ExitCode, Failure> {
-    let question = args.question.read(&source(args).namespace())?;
+    let source = source(args);
+    let question = args.question.read(&source.namespace(), |written| source.find_type(written))?;
     let each_namespace = args.each_namespace && question.is_namespaced();
     if args.each_namespace && !each_namespace {
         eprintln!("warning: the question is about no namespace: --each-namespace is ignored");
