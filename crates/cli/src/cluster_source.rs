@@ -154,8 +154,9 @@ impl ClusterSource<'_> {
         of_context.ok().flatten().unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
     }
 
-    /// The type of the cluster that has this name, for a type that is not one of the common ones. None where files or etcd are
-    /// read, and where the cluster does not tell: then the words are used as they are written.
+    /// Looks in the discovery documents of the cluster for a type that is not one of the common ones, as kubectl does. Returns none
+    /// for files and etcd, which have no such documents, and if the cluster does not have the type or does not answer. The type is
+    /// then used as it is written, with a warning (AU-96).
     pub(crate) fn find_type(&self, written: &ResourceType) -> Option<ResourceType> {
         if !self.is_cluster() {
             return None;

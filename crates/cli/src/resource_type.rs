@@ -1,7 +1,7 @@
 //! Resource types as written for kubectl: `pods`, `pod`, `po`, `deployments.apps`.
 //!
-//! The common types are listed here, as files and etcd do not say which there are. Another one is looked for in the cluster, where one
-//! is read, and is used as written elsewhere.
+//! The common types are listed here. Commands that read a cluster look other types up in its discovery documents. Elsewhere, an
+//! unlisted type is used as written.
 
 use std::fmt;
 

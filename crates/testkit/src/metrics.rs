@@ -32,7 +32,7 @@ const NAMES_OF_KUBERNETES: [&str; 6] = [
 pub struct Metric {
     /// Counter, gauge or histogram.
     pub kind: String,
-    /// What it means.
+    /// The help text: the meaning of the metric.
     pub help: String,
     /// The names of its labels, if they are known.
     pub labels: Option<BTreeSet<String>>,
@@ -112,7 +112,7 @@ pub fn documented(section: &str) -> Metrics {
     table.lines().skip(2).map(row).collect()
 }
 
-/// What is before the table of a section, the table, and what is behind it.
+/// Splits the page into the text before the table of a section, the table, and the text after it.
 fn split<'a>(page: &'a str, section: &str) -> (&'a str, &'a str, &'a str) {
     let title = format!("\n## {section}\n");
     let start = page.find(&title).unwrap_or_else(|| panic!("docs/metrics.md has no section {section}"));

@@ -303,7 +303,7 @@ async fn serve(args: &ServeArgs, config: Config, approver: Option<InProcess>) ->
         "Serving on https://{address}\nTry: kubectl --kubeconfig {} get namespaces",
         server.kubeconfig().display()
     );
-    // A warning between lines of the log is not seen, and every answer would be about other objects.
+    // A warning in the log is easily missed, and every answer would be about other objects.
     if matches!(server.seeded(), Seeded::PassedOver) {
         greeting.push_str(
             "\nNote: --state was not used, because there are objects from before. The log says more.",

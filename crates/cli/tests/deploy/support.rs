@@ -71,7 +71,7 @@ pub(crate) fn copy_deploy(folder: &Path) {
     tool::run("cp", [Path::new("-r"), &repository().join("deploy"), folder]);
 }
 
-/// What the server has that is labelled as a part, in the form `KIND.GROUP/NAME`.
+/// The objects on the server with the label of the parts, as `KIND.GROUP/NAME`.
 pub(crate) fn labelled(served: &Served) -> BTreeSet<String> {
     let printed = served.ok(&format!("get {RESOURCES} -A -l {LABEL} -o name"));
     printed.lines().map(str::to_owned).collect()

@@ -42,7 +42,7 @@ fn fill(arguments: &[&str]) -> Finished {
     Finished::of(Command::new(repository().join("deploy/krew/fill")).args(arguments))
 }
 
-/// What krew's `validate-krew-manifest` requires of a manifest, and what its documentation says of the fields.
+/// Checks a manifest as krew's `validate-krew-manifest` does, and against the documentation of its fields.
 fn check(manifest: &Value) {
     let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
     let known = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<String>>();

@@ -46,7 +46,7 @@ fn alerts(rules: &Value) -> impl Iterator<Item = &Value> {
     rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap())
 }
 
-/// What an expression asks for.
+/// The series and labels that a PromQL expression uses.
 #[derive(Debug, Default)]
 struct Asked {
     /// Series, and the labels that they are selected by.

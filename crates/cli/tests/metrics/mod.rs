@@ -1,5 +1,5 @@
-//! What the commands export, against promtool and `docs/metrics.md`. The pages of the other commands are compared where
-//! their tests scrape them.
+//! Compares the metrics of `serve`, the dashboards and the alerts with `docs/metrics.md` and promtool. The metrics of other commands
+//! are compared where their tests scrape them.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -17,7 +17,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 
-/// What a server with these flags exports, and its service level indicators.
+/// The metrics of a server with these flags, and its service level indicators.
 fn served(scratch: &Scratch, flags: &[&str]) -> [String; 2] {
     let data = scratch.path().join("data");
     let mut command = program!().serve_command(&data);

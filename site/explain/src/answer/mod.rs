@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::objects::{self, Piece};
 
-/// What the page asks.
+/// The question from the page, as JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Asked {
@@ -85,7 +85,7 @@ pub(crate) struct Answer {
     pub(crate) by: Option<String>,
     /// The reason, as a user is told.
     pub(crate) reason: String,
-    /// What each mode says, as an administrator is told.
+    /// The explanation of each mode, for administrators.
     pub(crate) explanation: String,
     /// How many objects took part.
     pub(crate) read: usize,
@@ -194,7 +194,7 @@ fn review(spec: Spec) -> Result<AccessReview, String> {
 /// How many unreadable objects are told apart. To find the line of one, the text before it is read once more.
 const TOLD: usize = 20;
 
-/// What became of the objects.
+/// The objects that the engine took, and those that it did not.
 #[derive(Debug, Default)]
 struct Taken {
     /// The objects that take part: kind, namespace and name.
