@@ -18,5 +18,6 @@ pub mod quantity;
 pub mod quote;
 pub mod selector;
 pub mod target;
+pub mod text;
 pub mod time;
 pub mod well_known;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use portcullis_apimachinery::text::is_same;
+
 use crate::custom::CustomKinds;
 use crate::resource::Resource;
 use crate::resources::{self, autoscalers, pods, rbac};
@@ -18,8 +20,8 @@ pub fn may_be_defined(row: &Resource) -> bool {
 pub struct Kinds {
     custom: Arc<CustomKinds>,
     rows: Vec<&'static Resource>,
-    /// The rows by plural name, which differs most, version and group.
-    by_path: BTreeMap<(&'static str, &'static str, &'static str), &'static Resource>,
+    /// The rows by plural name and version, which hardly any of other groups have as well.
+    by_path: BTreeMap<(&'static str, &'static str), Vec<&'static Resource>>,
 }
 
 impl Default for Kinds {
@@ -33,10 +35,11 @@ impl Kinds {
     pub fn of(rows: impl IntoIterator<Item = &'static Resource>) -> Self {
         let mut kinds = Self { custom: Arc::default(), rows: Vec::new(), by_path: BTreeMap::new() };
         for row in rows {
-            kinds.by_path.entry((row.plural, row.version, row.group)).or_insert_with(|| {
+            let same_path = kinds.by_path.entry((row.plural, row.version)).or_default();
+            if !same_path.iter().any(|other| other.group == row.group) {
+                same_path.push(row);
                 kinds.rows.push(row);
-                row
-            });
+            }
         }
         kinds
     }
@@ -98,7 +101,8 @@ impl Kinds {
 
     /// The row that a path names.
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
-        let built_in = self.by_path.get(&(plural, version, group)).copied();
+        let rows = self.by_path.get(&(plural, version));
+        let built_in = rows.and_then(|rows| rows.iter().copied().find(|row| is_same(row.group, group)));
         built_in.filter(|row| !self.is_replaced(row)).or_else(|| self.custom.find(group, version, plural))
     }
 

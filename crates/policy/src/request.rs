@@ -71,12 +71,6 @@ pub struct ResourceRequest<'a> {
     pub label_selector: &'a [LabelRequirement],
 }
 
-/// `a == b`, for strings that are often empty. An empty string has no valid address; when the C library compares two of
-/// them, its vector code reads that address under a mask, which costs an exception of about sixty nanoseconds.
-pub(crate) fn is_same(a: &str, b: &str) -> bool {
-    if a.is_empty() { b.is_empty() } else { a == b }
-}
-
 impl Attributes<'_> {
     /// Returns whether the verb is read-only (AC-41): exactly `get`, `list` or `watch`.
     pub fn is_read_only(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use portcullis_apimachinery::text::is_same;
 use serde::Deserializer;
 use serde_json::Value;
 
@@ -182,7 +183,7 @@ impl<V: Versions> Endpoint<'_, V> {
             }
             let is_own = entry.operation == "Update"
                 && entry.manager == manager.name
-                && entry.subresource == manager.subresource;
+                && is_same(entry.subresource, &manager.subresource);
             let found = Found::in_fields(entry.fields?, &comparison.modified)?;
             match is_own {
                 true if own.is_none() && found.has_all => own = Some(at),

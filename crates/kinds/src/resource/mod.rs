@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 
 use portcullis_apimachinery::field_error::FieldErrors;
 use portcullis_apimachinery::names::NameRule;
+use portcullis_apimachinery::text::is_same;
 
 use crate::Map;
 use crate::schema::Type;
@@ -465,7 +466,8 @@ impl Resource {
 
 impl PartialEq for Resource {
     fn eq(&self, other: &Self) -> bool {
-        self.id() == other.id()
+        let ((plural, group, version), (other_plural, other_group, other_version)) = (self.id(), other.id());
+        plural == other_plural && is_same(group, other_group) && version == other_version
     }
 }
 

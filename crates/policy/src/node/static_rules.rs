@@ -1,10 +1,12 @@
 //! The static rules: the requests allowed for every node, whatever is bound to it (NA-104). They are the rules of
 //! ClusterRole `system:node` (RB-95).
 
+use portcullis_apimachinery::text::is_same;
+
 use crate::features::FeatureGates;
 use crate::objects::rbac::PolicyRule;
 use crate::rbac::default_policy;
-use crate::request::{ResourceRequest, is_same};
+use crate::request::ResourceRequest;
 
 /// The enabled rules that take effect. Rules for a resource with its own branch (NA-73) never do (NA-104, the shadowed
 /// rows).

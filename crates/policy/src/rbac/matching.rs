@@ -142,7 +142,7 @@ pub(super) fn service_account_user(name: &str, namespace: &str, binding_namespac
     (!namespace.is_empty()).then(|| format!("{ACCOUNT_PREFIX}{namespace}:{name}"))
 }
 
-/// [`crate::request::is_same`] for a word and a text.
+/// [`portcullis_apimachinery::text::is_same`] for a word and a text.
 fn is_same(word: &[u8], text: &str) -> bool {
     if word.is_empty() { text.is_empty() } else { word == text.as_bytes() }
 }

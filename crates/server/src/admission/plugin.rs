@@ -1,6 +1,7 @@
 //! The interface of admission plugins.
 
 use kinds::resource::Resource;
+use portcullis_apimachinery::text::is_same;
 
 use super::configuration::PodSecurity;
 use super::pod_security_metrics::PodSecurityMetrics;
@@ -19,7 +20,7 @@ pub(crate) struct Rule {
 impl Rule {
     fn matches(&self, attributes: &AdmissionAttributes<'_>) -> bool {
         self.operations.contains(&attributes.operation)
-            && self.subresource == attributes.subresource
+            && is_same(self.subresource, attributes.subresource)
             && self.resource == attributes.resource
     }
 }

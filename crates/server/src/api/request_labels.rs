@@ -5,12 +5,14 @@
 //! DIVERGES: every answer is counted, also to requests that are refused before a handler, and to those for other paths
 //! than objects and health checks. Kubernetes counts only what its handlers of these answer.
 
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use policy::review::REVIEW_GROUP;
-use prometheus_client::encoding::EncodeLabelSet;
+use portcullis_apimachinery::text::is_same;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 
 use super::route::{AUTHENTICATION_GROUP, Action, Route, Row, SELF_REVIEWS, Scope, TOKEN_REVIEWS};
 use crate::http::query::Query;
@@ -18,16 +20,38 @@ use crate::http::query::Query;
 /// The media type of patches that kube-apiserver counts as APPLY.
 const APPLY: &[u8] = b"application/apply-patch+yaml";
 
+/// The value of a label. Many are empty, and are compared for each request.
+#[derive(Clone, Copy, Debug, Eq)]
+pub(super) struct Label(pub(super) &'static str);
+
+impl PartialEq for Label {
+    fn eq(&self, other: &Self) -> bool {
+        is_same(self.0, other.0)
+    }
+}
+
+impl Hash for Label {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl EncodeLabelValue for Label {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+        self.0.encode(encoder)
+    }
+}
+
 /// The labels that all metrics of requests have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EncodeLabelSet)]
 pub(super) struct RequestLabels {
-    verb: &'static str,
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    subresource: &'static str,
-    scope: &'static str,
-    component: &'static str,
+    verb: Label,
+    group: Label,
+    version: Label,
+    resource: Label,
+    subresource: Label,
+    scope: Label,
+    component: Label,
 }
 
 impl Hash for RequestLabels {
@@ -50,29 +74,33 @@ struct Named {
 impl RequestLabels {
     /// Returns the labels of a request.
     pub(super) fn of(route: Route, head: &Parts) -> Self {
-        let Named { group, version, resource, subresource, scope } = named(route);
-        let verb = verb(route, head);
-        // Kubernetes names its component for objects only.
-        let component = if resource.is_empty() { "" } else { "apiserver" };
-        Self { verb, group, version, resource, subresource, scope, component }
+        Self::with(verb(route, head), named(route))
     }
 
     /// Returns the labels of a review that is posted.
     pub(super) fn of_review(route: Route) -> Self {
-        let Named { group, version, resource, subresource, scope } = named(route);
-        Self { verb: "POST", group, version, resource, subresource, scope, component: "apiserver" }
+        Self::with("POST", named(route))
+    }
+
+    fn with(verb: &'static str, named: Named) -> Self {
+        let Named { group, version, resource, subresource, scope } = named;
+        // Kubernetes names its component for objects only.
+        let component = if resource.is_empty() { "" } else { "apiserver" };
+        let [verb, group, version, resource, subresource, scope, component] =
+            [verb, group, version, resource, subresource, scope, component].map(Label);
+        Self { verb, group, version, resource, subresource, scope, component }
     }
 }
 
 /// Returns what a dry run is counted as: `All`, `invalid` for values that Kubernetes does not know, or empty.
-pub(super) fn dry_run(head: &Parts) -> &'static str {
+pub(super) fn dry_run(head: &Parts) -> Label {
     // Most requests have no such parameter, and need not be parsed for it.
     let query =
         head.uri.query().filter(|query| query.contains("dryRun")).map(Query::parse).unwrap_or_default();
     match query.first("dryRun") {
-        None => "",
-        Some(_) if query.values("dryRun").all(|value| value == "All") => "All",
-        Some(_) => "invalid",
+        None => Label(""),
+        Some(_) if query.values("dryRun").all(|value| value == "All") => Label("All"),
+        Some(_) => Label("invalid"),
     }
 }
 

@@ -14,7 +14,7 @@ use prometheus_client::registry::Registry;
 use super::filter_lists::FilterMetrics;
 use super::health_metrics::HealthMetrics;
 use super::in_flight::Gauges;
-use super::request_labels::{RequestLabels, dry_run};
+use super::request_labels::{Label, RequestLabels, dry_run};
 use super::route::Route;
 use crate::admission::PodSecurityMetrics;
 use crate::admission::policies::PolicyMetrics;
@@ -89,14 +89,14 @@ struct CountLabels {
     #[prometheus(flatten)]
     request: RequestLabels,
     code: u16,
-    dry_run: &'static str,
+    dry_run: Label,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DurationLabels {
     #[prometheus(flatten)]
     request: RequestLabels,
-    dry_run: &'static str,
+    dry_run: Label,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -164,8 +164,8 @@ impl Default for Metrics {
             let code = StatusCode::CREATED.as_u16();
             Hot {
                 route,
-                count: requests.get_or_create_owned(&CountLabels { request, code, dry_run: "" }),
-                time: durations.get_or_create_owned(&DurationLabels { request, dry_run: "" }),
+                count: requests.get_or_create_owned(&CountLabels { request, code, dry_run: Label("") }),
+                time: durations.get_or_create_owned(&DurationLabels { request, dry_run: Label("") }),
             }
         });
         Self {
@@ -207,7 +207,7 @@ impl Metrics {
     pub(crate) fn answered(&self, route: Route, head: &Parts, code: StatusCode, elapsed: Duration) {
         let dry_run = dry_run(head);
         if code == StatusCode::CREATED
-            && dry_run.is_empty()
+            && dry_run == Label("")
             && let Some(hot) = self.reviews.iter().find(|hot| hot.route == route)
         {
             hot.count.inc();
