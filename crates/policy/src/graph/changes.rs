@@ -29,7 +29,7 @@ impl Change<'_> {
     /// Tells that what these nodes reach is about to change.
     pub(super) fn tell(&self, nodes: impl IntoIterator<Item = NodeId>) {
         let Some(listener) = self.graph.listener.get() else { return };
-        for name in nodes.into_iter().filter_map(|node| self.graph.nodes.name(node)) {
+        for name in nodes.into_iter().filter_map(|node| self.node_name(node)) {
             listener.changing(&name);
         }
     }

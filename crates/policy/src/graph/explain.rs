@@ -68,7 +68,8 @@ impl Ord for Path {
 impl Graph {
     /// The sorted names of the nodes to which objects are bound (NA-42).
     pub fn nodes(&self) -> Vec<String> {
-        let mut names = self.nodes.names();
+        let links = Change::of(self);
+        let mut names: Vec<String> = links.graph.nodes.all().collect();
         names.sort_unstable();
         names
     }
@@ -88,7 +89,7 @@ impl Graph {
         node: &str,
         most: usize,
     ) -> (Vec<Path>, usize) {
-        let id = self.nodes.find(self.nodes.asker(node));
+        let id = self.node(node);
         let Some(id) = id.filter(|_| self.related(kind, namespace, name, node)) else {
             return (Vec::new(), 0);
         };
@@ -109,15 +110,14 @@ impl Graph {
             return BTreeMap::new();
         }
         let mut found: BTreeMap<NodeId, Path> = BTreeMap::new();
-        each_path(&Change::of(self), &Key { kind, namespace, name }, None, |node, path| {
-            match found.entry(node) {
-                Entry::Vacant(entry) => drop(entry.insert(path)),
-                Entry::Occupied(mut entry) if path < *entry.get() => drop(entry.insert(path)),
-                Entry::Occupied(_) => {}
-            }
+        let links = Change::of(self);
+        each_path(&links, &Key { kind, namespace, name }, None, |node, path| match found.entry(node) {
+            Entry::Vacant(entry) => drop(entry.insert(path)),
+            Entry::Occupied(mut entry) if path < *entry.get() => drop(entry.insert(path)),
+            Entry::Occupied(_) => {}
         });
         let named = |(id, path): (NodeId, Path)| {
-            let node = self.nodes.name(id)?;
+            let node = links.node_name(id)?;
             let path = path.from(&node);
             Some((node, path))
         };
@@ -128,15 +128,15 @@ impl Graph {
     pub fn reached_by(&self, kind: VertexKind, namespace: &str, name: &str) -> Vec<String> {
         let links = Change::of(self);
         let found = links.find(&Key { kind, namespace, name });
-        let nodes = found.map(|found| links.nodes(found.id)).unwrap_or_default();
-        let mut names: Vec<String> = nodes.into_iter().filter_map(|id| self.nodes.name(id)).collect();
+        let nodes = found.map(|id| links.nodes(id)).unwrap_or_default();
+        let mut names: Vec<String> = nodes.into_iter().filter_map(|id| links.node_name(id)).collect();
         names.sort_unstable();
         names
     }
 
     /// The sorted namespaces and names of the objects of a kind that a node reaches.
     pub fn reached_of_kind(&self, kind: VertexKind, node: &str) -> Vec<(String, String)> {
-        let Some(node) = self.nodes.find(self.nodes.asker(node)) else { return Vec::new() };
+        let Some(node) = self.node(node) else { return Vec::new() };
         let links = Change::of(self);
         let reached = links.of_kind(kind).into_iter().filter(|id| links.nodes(*id).contains(&node));
         let keys = reached.filter_map(|id| links.key(id));
@@ -148,7 +148,7 @@ impl Graph {
 
 /// Passes each path to a vertex to `take`, from each node or from this one alone.
 fn each_path(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>, mut take: impl FnMut(NodeId, Path)) {
-    let Some(target) = links.find(target).map(|found| found.id) else { return };
+    let Some(target) = links.find(target) else { return };
     let Some(kind) = step(links, target).map(|last| last.kind) else { return };
     let is_asked_for = |node: &NodeId| only.is_none_or(|only| only == *node);
     let mut take = |node, vertices: &[VertexId]| {
@@ -169,13 +169,13 @@ fn each_path(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>, mut tak
     let ways = Ways::of(links, target, kind == VertexKind::PersistentVolume);
     for pod in links.of_kind(VertexKind::Pod) {
         for node in links.nodes(pod).into_iter().filter(is_asked_for) {
-            for referred in links.pod_targets_of(pod) {
-                if ways.is_direct && *referred == target {
+            for referred in links.linked(pod) {
+                if ways.is_direct && referred == target {
                     take(node, &[target, pod]);
                 }
-                for volume in ways.volumes.get(referred).into_iter().flatten() {
+                for volume in ways.volumes.get(&referred).into_iter().flatten() {
                     // A path to the volume itself begins with it.
-                    let path = [target, *volume, *referred, pod];
+                    let path = [target, *volume, referred, pod];
                     take(node, if ways.is_direct { &path } else { path.get(1..).unwrap_or_default() });
                 }
             }

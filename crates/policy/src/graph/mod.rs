@@ -31,28 +31,30 @@ mod apply;
 mod changes;
 mod explain;
 mod links;
+mod names;
 mod node_set;
-mod nodes;
 mod reached;
 mod referred;
 mod shard;
 mod slab;
+mod table;
 mod vertex;
+mod words;
 mod writer;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use hashbrown::DefaultHashBuilder;
 
 pub use self::changes::NodeChanges;
 pub use self::explain::{Path, Step};
-use self::nodes::Nodes;
+use self::names::Names;
 pub use self::reached::{Reached, ReachedObject};
-use self::shard::Shard;
-use self::slab::Writer;
-use self::vertex::Key;
+use self::shard::{Shard, Spot, mark_of};
+use self::vertex::{Key, NO_NAMESPACE, NodeId, Tag, hash_parts};
 pub use self::vertex::{VertexError, VertexKind};
+use self::writer::Writer;
 
 const SHARDS: usize = 64;
 
@@ -60,8 +62,11 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub struct Graph {
     hasher: DefaultHashBuilder,
-    nodes: Nodes,
-    shards: [RwLock<Shard>; SHARDS],
+    /// The nodes with bound objects (NA-27, NA-42).
+    nodes: Names,
+    /// The namespaces of the vertices.
+    namespaces: Names,
+    shards: Box<[Shard; SHARDS]>,
     writer: Mutex<Writer>,
     /// Whether all kinds of objects from which the graph is built (NA-38) have been listed. Before, no node reaches any
     /// object (NA-13).
@@ -89,8 +94,9 @@ impl Graph {
     pub fn new() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
-            nodes: Nodes::new(),
-            shards: std::array::from_fn(|_| RwLock::new(Shard::default())),
+            nodes: Names::default(),
+            namespaces: Names::default(),
+            shards: Box::new(std::array::from_fn(|_| Shard::default())),
             writer: Mutex::new(Writer::default()),
             is_complete: AtomicBool::new(false),
             listener: OnceLock::new(),
@@ -100,17 +106,17 @@ impl Graph {
     /// Whether a node reaches an object (NA-64, NA-65): some object bound to the node refers to it, directly or through a
     /// claim and its volume. Nothing is reached before every source has been listed once (NA-13).
     ///
-    /// Costs one hash probe for most denials and two otherwise; no allocation. One lock is held meanwhile (NA-71).
+    /// Costs one hash probe for most denials and three otherwise; no lock (NA-71) and no allocation.
     pub fn related(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> bool {
         if !self.is_complete.load(Ordering::Acquire) {
             return false;
         }
-        let asker = self.nodes.asker(node);
         let key = Key { kind, namespace, name };
-        let hash = key.hash(&self.hasher);
-        let shard = self.shard(hash).read().unwrap_or_else(PoisonError::into_inner);
-        // Only readers take the lock of the nodes while they hold that of the shard; no writer holds both.
-        shard.reaches(hash, &key, asker.tag(), || self.nodes.find(asker))
+        let (hash, asker) = (self.hash(&key), self.nodes.hashed(node));
+        let mark = mark_of(hash);
+        let spot = || Some(Spot { kind, namespace: self.namespace(namespace)?, name, mark });
+        let id = || self.nodes.find(asker).map(|number| NodeId::new(asker, number));
+        self.shard_at(Self::shard_number(hash)).reaches(mark, Tag::of(asker.hash), spot, id)
     }
 
     /// Marks the graph as complete: every kind of objects has been listed once.
@@ -118,11 +124,29 @@ impl Graph {
         self.is_complete.store(true, Ordering::Release);
     }
 
-    /// Returns the size of the graph, for metrics. Takes every lock in turn.
+    /// Returns the size of the graph, for metrics.
     pub fn size(&self) -> Size {
-        let vertices =
-            self.shards.iter().map(|s| s.read().unwrap_or_else(PoisonError::into_inner).len()).sum();
-        Size { nodes: self.nodes.len(), vertices }
+        Size { nodes: self.nodes.len(), vertices: self.shards.iter().map(Shard::len).sum() }
+    }
+
+    fn hash(&self, key: &Key<'_>) -> u64 {
+        let namespace =
+            if key.namespace.is_empty() { NO_NAMESPACE } else { self.namespaces.hashed(key.namespace).hash };
+        hash_parts(&self.hasher, namespace, key.kind as u8, key.name.as_bytes())
+    }
+
+    /// The number of a namespace plus one, and zero for none; `None` if no vertex has this namespace.
+    fn namespace(&self, name: &str) -> Option<u32> {
+        if name.is_empty() {
+            return Some(0);
+        }
+        self.namespaces.find(self.namespaces.hashed(name)).map(|number| number + 1)
+    }
+
+    /// The ID of a node, if objects are bound to it.
+    fn node(&self, name: &str) -> Option<NodeId> {
+        let name = self.nodes.hashed(name);
+        self.nodes.find(name).map(|number| NodeId::new(name, number))
     }
 
     fn shard_number(hash: u64) -> u32 {
@@ -130,13 +154,9 @@ impl Graph {
         hash as u32 % SHARDS as u32
     }
 
-    fn shard(&self, hash: u64) -> &RwLock<Shard> {
-        self.shard_at(Self::shard_number(hash))
-    }
-
-    fn shard_at(&self, number: u32) -> &RwLock<Shard> {
+    fn shard_at(&self, number: u32) -> &Shard {
         // The index is always in bounds, so the fallback to the first shard is never used.
-        let [first, ..] = &self.shards;
+        let [first, ..] = &*self.shards;
         self.shards.get(number as usize).unwrap_or(first)
     }
 }

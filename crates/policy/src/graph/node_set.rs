@@ -1,250 +1,401 @@
-//! The set of nodes that reach one object, with a reference count each.
+//! The set of nodes that reach one object, with a reference count each, and the number of those that hold the object.
 //!
-//! Nearly every object is reached from one node, so one `(node, count)` is stored in the vertex itself. Larger sets are
-//! stored outside, as a sorted list while they are small and as a map when they are large.
+//! Nearly every object is reached from one node through one reference, and held by one or two. All of that is one word of the
+//! object's record. Else the word says where a block with the rest is: a hash table of nodes, and of their counts if one of
+//! them is above one. Blocks are in the array of the records, so readers need no lock for them either.
 //!
-//! INVARIANT: a count is never zero; an entry is removed with its last reference. (NA-107: nothing outlives its
-//! references.)
+//! INVARIANT: a node is in the set while its count is above zero, and no longer. (NA-107: nothing outlives its references.)
 
-use hashbrown::HashMap;
+use super::table::{Edit, Table};
+use super::vertex::{NodeId, Tag, VertexId};
 
-use super::slab::Slab;
-use super::vertex::{NodeId, Tag};
+const STATE_BITS: u32 = 4;
+/// The state of a word that says where the block is. Holders and count have two bits each in the other states.
+const ASIDE: u32 = 0b1111;
+/// The largest count of references, and of holders, in the word itself.
+const MOST: u32 = 2;
+/// So many holders are too many for the word, and there was no space for a block: the object is never removed.
+const PINNED: u32 = 3;
 
-/// Above this many nodes the counts move into a map; below half of it they move back.
-const MANY: usize = 512;
+// The words of a block, before its nodes: the number of holders, the number of nodes, and the number of places for nodes,
+// doubled, plus one if the counts follow.
+const HOLDERS: u32 = 0;
+const LENGTH: u32 = 1;
+const CAPACITY: u32 = 2;
+const HEADER: u32 = 3;
 
-/// The part of the set that is stored in a vertex: eight bytes.
+/// Up to so many places are a plain list.
+const FEW: u32 = 8;
+
+/// What a word means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct NodeSet {
-    /// The only node, or the index of the external counts if `count` is [`BESIDE`]. In an empty set, the last or the
-    /// expected node, or zero.
-    node: u32,
-    /// The number of references; zero for the empty set.
-    count: u32,
+enum Form {
+    /// One node or none. If the count is zero: the node that will probably be next, or zero.
+    Alone {
+        node: u32,
+        holders: u32,
+        count: u32,
+    },
+    Aside(Block),
 }
 
-const BESIDE: u32 = u32::MAX;
-
-/// The counts of a set of two or more nodes.
-#[derive(Clone, Debug)]
-pub(super) enum Counts {
-    /// Sorted by node.
-    Few(Vec<(NodeId, u32)>),
-    /// A map, for more than [`MANY`] nodes (until there are fewer than half of that).
-    Many(HashMap<NodeId, u32>),
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Block {
+    at: u32,
+    capacity: u32,
+    is_counted: bool,
 }
 
-impl Default for Counts {
-    fn default() -> Self {
-        Self::Few(Vec::new())
-    }
+/// The word of an object that nobody holds and no node reaches, with the node that will probably be first.
+pub(super) fn expecting(first: Option<NodeId>) -> u32 {
+    first.map_or(0, |node| node.0 << STATE_BITS)
 }
 
-/// The counts of all sets of a shard that hold two or more nodes.
-pub(super) type Beside = Slab<Counts>;
-
-impl NodeSet {
-    /// Creates an empty set, with the node that will probably be added first.
-    pub(super) fn expecting(node: Option<NodeId>) -> Self {
-        Self { node: node.map_or(0, |node| node.0), count: 0 }
-    }
-
-    /// The tag of the node in a set of one, by which others are ruled out without reading the set; [`Tag::ANY`] for a
-    /// set of several. The tag of an empty set has no meaning.
-    pub(super) fn tag(self) -> Tag {
-        if self.count == BESIDE { Tag::ANY } else { NodeId(self.node).tag() }
-    }
-
-    /// Returns the set as two words, to be stored in a record.
-    pub(super) fn words(self) -> (u32, u32) {
-        (self.node, self.count)
-    }
-
-    /// Restores the set from [`NodeSet::words`]. Zeros are the empty set.
-    pub(super) fn from_words(node: u32, count: u32) -> Self {
-        Self { node, count }
-    }
-
-    /// Returns whether the node is in the set.
-    pub(super) fn contains(self, node: NodeId, beside: &Beside) -> bool {
-        match self.count {
-            0 => false,
-            BESIDE => beside.peek(self.node).is_some_and(|counts| counts.contains(node)),
-            _ => self.node == node.0,
+impl Form {
+    fn of(table: &Table, word: u32) -> Self {
+        let (state, value) = (word & ((1 << STATE_BITS) - 1), word >> STATE_BITS);
+        if state != ASIDE {
+            return Self::Alone { node: value, holders: state >> 2, count: state & 0b11 };
         }
+        let capacity = table.word(value + CAPACITY);
+        Self::Aside(Block { at: value, capacity: capacity >> 1, is_counted: capacity & 1 == 1 })
+    }
+
+    fn word(self) -> u32 {
+        match self {
+            Self::Alone { node, holders, count } => node << STATE_BITS | holders << 2 | count,
+            Self::Aside(block) => block.at << STATE_BITS | ASIDE,
+        }
+    }
+}
+
+impl Block {
+    fn size(self) -> u32 {
+        HEADER + self.capacity * if self.is_counted { 2 } else { 1 }
+    }
+
+    fn holders(self, table: &Table) -> u32 {
+        table.word(self.at + HOLDERS)
+    }
+
+    fn length(self, table: &Table) -> u32 {
+        table.word(self.at + LENGTH)
+    }
+
+    fn node(self, table: &Table, place: u32) -> u32 {
+        table.word(self.at + HEADER + place)
+    }
+
+    fn count(self, table: &Table, place: u32) -> u32 {
+        if self.is_counted { table.word(self.at + HEADER + self.capacity + place) } else { 1 }
+    }
+
+    /// The first place to look for a node.
+    fn home(self, node: u32) -> u32 {
+        if self.capacity <= FEW {
+            return 0;
+        }
+        let spread = u64::from(node.wrapping_mul(0x9e37_79b9));
+        ((spread * u64::from(self.capacity)) >> 32) as u32
+    }
+
+    fn after(self, place: u32) -> u32 {
+        if place + 1 >= self.capacity { 0 } else { place + 1 }
+    }
+
+    /// The place of a node, or where it would have to be; `None` if there is no such place.
+    fn place(self, table: &Table, node: u32) -> Option<(u32, bool)> {
+        let mut place = self.home(node);
+        for _ in 0..self.capacity {
+            match self.node(table, place) {
+                0 => return Some((place, false)),
+                found if found == node => return Some((place, true)),
+                _ => place = self.after(place),
+            }
+        }
+        None
+    }
+
+    /// The nodes, and how many references each has.
+    fn counts(self, table: &Table) -> impl Iterator<Item = (u32, u32)> {
+        let places = (0..self.capacity).map(move |place| (self.node(table, place), self.count(table, place)));
+        places.filter(|(node, _)| *node != 0)
+    }
+
+    fn has_room(self, table: &Table) -> bool {
+        let length = self.length(table) + 1;
+        if self.capacity <= FEW { length <= self.capacity } else { length * 8 <= self.capacity * 7 }
+    }
+}
+
+/// Whether a node is in the set of a word.
+pub(super) fn contains(table: &Table, word: u32, node: NodeId) -> bool {
+    match Form::of(table, word) {
+        Form::Alone { node: only, count, .. } => count > 0 && only == node.0,
+        Form::Aside(block) => block.place(table, node.0).is_some_and(|(_, is_there)| is_there),
+    }
+}
+
+/// The node of a set with exactly one, such as the set of a pod.
+pub(super) fn only(table: &Table, word: u32) -> Option<NodeId> {
+    match Form::of(table, word) {
+        Form::Alone { node, count, .. } => (count > 0).then_some(NodeId(node)),
+        Form::Aside(block) if block.length(table) == 1 => {
+            block.counts(table).next().map(|(node, _)| NodeId(node))
+        }
+        Form::Aside(_) => None,
+    }
+}
+
+/// The nodes of a set, each once, in no particular order.
+pub(super) fn nodes(table: &Table, word: u32) -> Vec<NodeId> {
+    match Form::of(table, word) {
+        Form::Alone { node, count, .. } => (count > 0).then_some(NodeId(node)).into_iter().collect(),
+        Form::Aside(block) => block.counts(table).map(|(node, _)| NodeId(node)).collect(),
+    }
+}
+
+/// The tag of the node in a set of one, by which others are ruled out without reading the set; [`Tag::ANY`] for a set of
+/// several. The tag of an empty set has no meaning.
+pub(super) fn tag(table: &Table, word: u32) -> Tag {
+    match Form::of(table, word) {
+        Form::Alone { node, .. } => NodeId(node).tag(),
+        Form::Aside(_) => only(table, word).map_or(Tag::ANY, NodeId::tag),
+    }
+}
+
+/// The number of those that hold the object.
+pub(super) fn holders(table: &Table, word: u32) -> u32 {
+    match Form::of(table, word) {
+        Form::Alone { holders, .. } => holders,
+        Form::Aside(block) => block.holders(table),
+    }
+}
+
+/// Changes the set whose word is at this place.
+#[derive(Debug)]
+pub(super) struct NodeSet<'e, 't> {
+    edit: &'e mut Edit<'t>,
+    at: u32,
+}
+
+impl<'e, 't> NodeSet<'e, 't> {
+    pub(super) fn at(edit: &'e mut Edit<'t>, at: u32) -> Self {
+        Self { edit, at }
+    }
+
+    fn form(&self) -> Form {
+        Form::of(self.edit.table, self.edit.table.word(self.at))
+    }
+
+    fn set(&mut self, form: Form) {
+        self.edit.set(self.at, form.word());
     }
 
     /// Adds one reference from a node; true if it is the node's first.
-    pub(super) fn add(&mut self, node: NodeId, beside: &mut Beside) -> bool {
-        match self.count {
-            0 => {
-                *self = Self { node: node.0, count: 1 };
+    ///
+    /// If there is no space for it, the reference is not counted: the node loses the object too early, never too late.
+    pub(super) fn add(&mut self, node: NodeId) -> bool {
+        match self.form() {
+            Form::Alone { holders, count: 0, .. } => {
+                self.set(Form::Alone { node: node.0, holders, count: 1 });
                 true
             }
-            BESIDE => beside.peek_mut(self.node).is_some_and(|counts| counts.add(node)),
-            // Stay one below the marker, so that a count is never mistaken for it.
-            _ if self.node == node.0 && self.count < BESIDE - 1 => {
-                self.count += 1;
+            Form::Alone { node: only, holders, count } if only == node.0 && count < MOST => {
+                self.set(Form::Alone { node: only, holders, count: count + 1 });
                 false
             }
-            _ => {
-                let mut counts = Counts::Few(vec![(NodeId(self.node), self.count)]);
-                let first = counts.add(node);
-                *self = Self { node: beside.keep(counts), count: BESIDE };
-                first
+            Form::Alone { node: only, .. } => {
+                let capacity = if only == node.0 { 1 } else { 2 };
+                self.move_aside(capacity, only == node.0).is_some_and(|block| self.add_aside(block, node))
+            }
+            Form::Aside(block) => self.add_aside(block, node),
+        }
+    }
+
+    fn add_aside(&mut self, block: Block, node: NodeId) -> bool {
+        let table = self.edit.table;
+        match block.place(table, node.0) {
+            Some((place, true)) => {
+                let count = block.count(table, place).saturating_add(1);
+                let counted =
+                    if block.is_counted { Some(block) } else { self.rebuild(block, block.capacity, true) };
+                if let Some(block) = counted
+                    && let Some((place, true)) = block.place(table, node.0)
+                {
+                    self.edit.set(block.at + HEADER + block.capacity + place, count);
+                }
+                false
+            }
+            place => {
+                let block = if block.has_room(table) && place.is_some() {
+                    Some(block)
+                } else {
+                    let capacity = block.capacity + (block.capacity / 4).max(1);
+                    // A list that becomes a table needs an empty place.
+                    let capacity = if capacity > FEW { capacity.max(FEW + 4) } else { capacity };
+                    self.rebuild(block, capacity, block.is_counted)
+                };
+                let Some(block) = block else { return false };
+                self.enter(block, node.0, 1);
+                true
             }
         }
+    }
+
+    /// Writes a node that is not there into a block with room for it.
+    fn enter(&mut self, block: Block, node: u32, count: u32) {
+        let table = self.edit.table;
+        let Some((place, false)) = block.place(table, node) else { return };
+        self.edit.set(block.at + HEADER + place, node);
+        if block.is_counted {
+            self.edit.set(block.at + HEADER + block.capacity + place, count);
+        }
+        self.edit.set(block.at + LENGTH, block.length(table) + 1);
     }
 
     /// Removes one reference from a node; true if it was the node's last.
-    pub(super) fn take(&mut self, node: NodeId, beside: &mut Beside) -> bool {
-        match self.count {
-            0 => false,
-            BESIDE => {
-                let place = self.node;
-                let Some(counts) = beside.peek_mut(place) else { return false };
-                let last = counts.take(node);
-                match counts.only() {
-                    Some(Only::One(node, count)) => {
-                        beside.release(place);
-                        *self = Self { node: node.0, count };
-                    }
-                    Some(Only::Nothing) => {
-                        beside.release(place);
-                        *self = Self::expecting(None);
-                    }
-                    None => {}
-                }
-                last
+    pub(super) fn take(&mut self, node: NodeId) -> bool {
+        match self.form() {
+            Form::Alone { node: only, holders, count } if only == node.0 && count > 0 => {
+                self.set(Form::Alone { node: only, holders, count: count - 1 });
+                count == 1
             }
-            1 if self.node == node.0 => {
-                self.count = 0;
-                true
-            }
-            _ if self.node == node.0 => {
-                self.count -= 1;
-                false
-            }
-            _ => false,
-        }
-    }
-
-    /// The node of a set with exactly one, such as the set of a pod.
-    pub(super) fn only(self) -> Option<NodeId> {
-        (self.count != 0 && self.count != BESIDE).then_some(NodeId(self.node))
-    }
-
-    /// The nodes of the set, each once, in no particular order.
-    pub(super) fn nodes(self, beside: &Beside) -> Vec<NodeId> {
-        match self.count {
-            0 => Vec::new(),
-            BESIDE => beside.peek(self.node).map(Counts::nodes).unwrap_or_default(),
-            _ => vec![NodeId(self.node)],
-        }
-    }
-
-    /// Clears the set and frees its external counts.
-    pub(super) fn clear(&mut self, beside: &mut Beside) {
-        if self.count == BESIDE {
-            beside.release(self.node);
-        }
-        *self = Self::expecting(None);
-    }
-}
-
-enum Only {
-    Nothing,
-    One(NodeId, u32),
-}
-
-impl Counts {
-    fn contains(&self, node: NodeId) -> bool {
-        match self {
-            Self::Few(counts) => counts.binary_search_by_key(&node, |(n, _)| *n).is_ok(),
-            Self::Many(counts) => counts.contains_key(&node),
-        }
-    }
-
-    fn add(&mut self, node: NodeId) -> bool {
-        let first = match self {
-            Self::Few(counts) => match counts.binary_search_by_key(&node, |(n, _)| *n) {
-                Ok(at) => {
-                    if let Some((_, count)) = counts.get_mut(at) {
-                        *count = count.saturating_add(1);
+            Form::Alone { .. } => false,
+            Form::Aside(block) => {
+                let table = self.edit.table;
+                let Some((place, true)) = block.place(table, node.0) else { return false };
+                let count = block.count(table, place);
+                if count > 1 {
+                    self.edit.set(block.at + HEADER + block.capacity + place, count - 1);
+                } else {
+                    self.close(block, place);
+                    self.edit.set(block.at + LENGTH, block.length(table).saturating_sub(1));
+                    let length = block.length(table);
+                    if block.capacity > FEW && length < block.capacity / 2 {
+                        self.rebuild(block, (length + length / 4).max(FEW), block.is_counted);
                     }
-                    false
                 }
-                Err(at) => {
-                    if counts.len() == counts.capacity() {
-                        // There are many such lists, so growing by a quarter saves memory.
-                        counts.reserve_exact(counts.len() / 4 + 1);
-                    }
-                    counts.insert(at, (node, 1));
-                    true
+                self.settle();
+                count <= 1
+            }
+        }
+    }
+
+    /// Empties a place, and moves later nodes up so that all of them are still found.
+    fn close(&mut self, block: Block, mut hole: u32) {
+        let table = self.edit.table;
+        let mut place = hole;
+        for _ in 1..block.capacity {
+            place = block.after(place);
+            let node = block.node(table, place);
+            if node == 0 {
+                break;
+            }
+            let home = block.home(node);
+            // If its home is between the hole and here (cyclically), it must not move.
+            let stays =
+                if hole <= place { hole < home && home <= place } else { hole < home || home <= place };
+            if !stays {
+                self.edit.set(block.at + HEADER + hole, node);
+                if block.is_counted {
+                    let count = block.count(table, place);
+                    self.edit.set(block.at + HEADER + block.capacity + hole, count);
                 }
+                hole = place;
+            }
+        }
+        self.edit.set(block.at + HEADER + hole, 0);
+    }
+
+    /// Adds a holder: an object that refers to this one, or the object itself.
+    pub(super) fn hold(&mut self) {
+        match self.form() {
+            Form::Alone { node, holders, count } if holders < MOST => {
+                self.set(Form::Alone { node, holders: holders + 1, count });
+            }
+            Form::Alone { holders: PINNED, .. } => {}
+            Form::Alone { node, count, .. } => match self.move_aside(1, count > 1) {
+                Some(block) => self.edit.set(block.at + HOLDERS, MOST + 1),
+                None => self.set(Form::Alone { node, holders: PINNED, count }),
             },
-            Self::Many(counts) => {
-                let count = counts.entry(node).or_insert(0);
-                *count = count.saturating_add(1);
-                *count == 1
-            }
-        };
-        if let Self::Few(counts) = self
-            && counts.len() > MANY
-        {
-            *self = Self::Many(counts.drain(..).collect());
-        }
-        first
-    }
-
-    fn take(&mut self, node: NodeId) -> bool {
-        match self {
-            Self::Few(counts) => {
-                let Ok(at) = counts.binary_search_by_key(&node, |(n, _)| *n) else { return false };
-                let Some((_, count)) = counts.get_mut(at) else { return false };
-                *count -= 1;
-                if *count > 0 {
-                    return false;
-                }
-                counts.remove(at);
-                if counts.capacity() > 8 && counts.len() < counts.capacity() / 2 {
-                    counts.shrink_to(counts.len() + counts.len() / 4);
-                }
-                true
-            }
-            Self::Many(counts) => {
-                let Some(count) = counts.get_mut(&node) else { return false };
-                *count -= 1;
-                if *count > 0 {
-                    return false;
-                }
-                counts.remove(&node);
-                if counts.len() < MANY / 2 {
-                    let mut few: Vec<_> = counts.iter().map(|(n, c)| (*n, *c)).collect();
-                    few.sort_unstable();
-                    *self = Self::Few(few);
-                }
-                true
+            Form::Aside(block) => {
+                let holders = block.holders(self.edit.table);
+                self.edit.set(block.at + HOLDERS, holders.saturating_add(1));
             }
         }
     }
 
-    fn only(&self) -> Option<Only> {
-        match self {
-            Self::Few(counts) => match counts.as_slice() {
-                [] => Some(Only::Nothing),
-                [(node, count)] if *count < BESIDE => Some(Only::One(*node, *count)),
-                _ => None,
-            },
-            Self::Many(_) => None,
+    /// Removes a holder.
+    pub(super) fn unhold(&mut self) {
+        match self.form() {
+            Form::Alone { holders: PINNED, .. } => {}
+            Form::Alone { node, holders, count } => {
+                self.set(Form::Alone { node, holders: holders.saturating_sub(1), count });
+            }
+            Form::Aside(block) => {
+                let holders = block.holders(self.edit.table);
+                self.edit.set(block.at + HOLDERS, holders.saturating_sub(1));
+                self.settle();
+            }
         }
     }
 
-    fn nodes(&self) -> Vec<NodeId> {
-        match self {
-            Self::Few(counts) => counts.iter().map(|(n, _)| *n).collect(),
-            Self::Many(counts) => counts.keys().copied().collect(),
+    /// Frees the block, if there is one.
+    pub(super) fn clear(&mut self) {
+        if let Form::Aside(block) = self.form() {
+            self.edit.free(block.at, block.size());
+        }
+        self.set(Form::Alone { node: 0, holders: 0, count: 0 });
+    }
+
+    /// Gives a word that is alone a block; `None` if there is no space.
+    fn move_aside(&mut self, capacity: u32, is_counted: bool) -> Option<Block> {
+        let Form::Alone { node, holders, count } = self.form() else { return None };
+        let block = self.make(capacity, is_counted || count > 1)?;
+        self.edit.set(block.at + HOLDERS, holders);
+        if count > 0 {
+            self.enter(block, node, count);
+        }
+        self.set(Form::Aside(block));
+        Some(block)
+    }
+
+    /// Moves the word's block into one of another form; `None` if there is no space.
+    fn rebuild(&mut self, old: Block, capacity: u32, is_counted: bool) -> Option<Block> {
+        let table = self.edit.table;
+        let block = self.make(capacity, is_counted)?;
+        self.edit.set(block.at + HOLDERS, old.holders(table));
+        for (node, count) in old.counts(table) {
+            self.enter(block, node, count);
+        }
+        self.edit.free(old.at, old.size());
+        self.set(Form::Aside(block));
+        Some(block)
+    }
+
+    /// Makes an empty block.
+    fn make(&mut self, capacity: u32, is_counted: bool) -> Option<Block> {
+        let block = Block { at: 0, capacity, is_counted };
+        let at = self.edit.keep(block.size(), VertexId::MAX_INDEX).ok()?;
+        let header = [0, 0, capacity << 1 | u32::from(is_counted)];
+        let places = std::iter::repeat_n(0, (block.size() - HEADER) as usize);
+        self.edit.set_all(at, header.into_iter().chain(places));
+        Some(Block { at, ..block })
+    }
+
+    /// Moves what is in a block into the word again, if it has become little enough.
+    fn settle(&mut self) {
+        let Form::Aside(block) = self.form() else { return };
+        let table = self.edit.table;
+        let holders = block.holders(table);
+        if holders > MOST || block.length(table) > 1 {
+            return;
+        }
+        let (node, count) = block.counts(table).next().unwrap_or_default();
+        if count <= MOST {
+            self.edit.free(block.at, block.size());
+            self.set(Form::Alone { node, holders, count });
         }
     }
 }
@@ -255,51 +406,104 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::table::Space;
     use super::*;
+
+    /// A table with the word of one set, which is empty.
+    fn set_in(table: &Table, space: &mut Space) -> u32 {
+        let mut edit = table.edit(space);
+        let at = edit.keep(1, VertexId::MAX_INDEX).unwrap();
+        edit.set(at, expecting(None));
+        at
+    }
 
     proptest! {
         #[test]
-        fn counts_equal_a_plain_map(steps in prop::collection::vec((any::<bool>(), 0_u32..700), 0..3000)) {
-            let mut beside = Beside::default();
-            let mut set = NodeSet::expecting(None);
+        fn counts_and_holders_equal_a_plain_map(
+            bound in 2_u32..700,
+            steps in prop::collection::vec((0_u8..5, 1_u32..700), 0..3000),
+        ) {
+            let (table, mut space) = (Table::default(), Space::default());
+            let at = set_in(&table, &mut space);
             let mut model: BTreeMap<u32, u32> = BTreeMap::new();
-            for (add, node) in steps {
-                if add || model.len() < 100 {
-                    let first = !model.contains_key(&node);
-                    *model.entry(node).or_default() += 1;
-                    prop_assert_eq!(set.add(NodeId(node), &mut beside), first);
-                } else {
-                    let last = model.get(&node) == Some(&1);
-                    if let Some(count) = model.get_mut(&node) {
-                        *count -= 1;
+            let mut held = 0_u32;
+            for (step, node) in steps {
+                let node = 1 + node % bound;
+                let mut edit = table.edit(&mut space);
+                let mut set = NodeSet::at(&mut edit, at);
+                match step {
+                    0 | 1 => {
+                        let count = model.entry(node).or_default();
+                        *count += 1;
+                        prop_assert_eq!(set.add(NodeId(node)), *count == 1);
                     }
-                    model.retain(|_, count| *count > 0);
-                    prop_assert_eq!(set.take(NodeId(node), &mut beside), last);
+                    2 => {
+                        let last = model.get(&node) == Some(&1);
+                        if let Some(count) = model.get_mut(&node) {
+                            *count -= 1;
+                        }
+                        model.retain(|_, count| *count > 0);
+                        prop_assert_eq!(set.take(NodeId(node)), last);
+                    }
+                    3 => {
+                        set.hold();
+                        held += 1;
+                    }
+                    _ => {
+                        set.unhold();
+                        held = held.saturating_sub(1);
+                    }
                 }
-                prop_assert_eq!(set.contains(NodeId(node), &beside), model.contains_key(&node));
+                drop(edit);
+                let word = table.word(at);
+                prop_assert_eq!(holders(&table, word), held);
+                prop_assert_eq!(contains(&table, word, NodeId(node)), model.contains_key(&node));
+                let one = model.first_key_value().filter(|_| model.len() == 1).map(|(node, _)| NodeId(*node));
+                prop_assert_eq!(only(&table, word), one);
             }
-            let mut nodes: Vec<u32> = set.nodes(&beside).into_iter().map(|n| n.0).collect();
+            let mut nodes: Vec<u32> = nodes(&table, table.word(at)).into_iter().map(|node| node.0).collect();
             nodes.sort_unstable();
             prop_assert_eq!(nodes, model.keys().copied().collect::<Vec<_>>());
         }
     }
 
     #[test]
-    fn a_set_grows_into_a_map_and_back_without_losing_a_node() {
-        let mut beside = Beside::default();
-        let mut set = NodeSet::expecting(None);
-        for node in 0..2000 {
-            assert!(set.add(NodeId(node), &mut beside));
-            assert!(!set.add(NodeId(node), &mut beside));
+    fn a_set_grows_into_a_table_and_back_without_losing_a_node() {
+        let (table, mut space) = (Table::default(), Space::default());
+        let at = set_in(&table, &mut space);
+        let mut edit = table.edit(&mut space);
+        let mut set = NodeSet::at(&mut edit, at);
+        for node in 1..=2000 {
+            assert!(set.add(NodeId(node)));
+            assert!(!set.add(NodeId(node)));
         }
-        for node in 0..2000 {
-            assert!(!set.take(NodeId(node), &mut beside));
-            assert!(set.contains(NodeId(node), &beside));
-            assert!(set.take(NodeId(node), &mut beside));
-            assert!(!set.contains(NodeId(node), &beside));
+        for node in 1..=2000 {
+            assert!(!set.take(NodeId(node)));
+            assert!(contains(&table, table.word(at), NodeId(node)));
+            assert!(set.take(NodeId(node)));
+            assert!(!contains(&table, table.word(at), NodeId(node)));
         }
-        assert_eq!(set.nodes(&beside), []);
-        // The only slot is free again.
-        assert_eq!(beside.keep(Counts::default()), 0);
+        assert_eq!(Form::of(&table, table.word(at)), Form::Alone { node: 2000, holders: 0, count: 0 });
+    }
+
+    #[test]
+    fn without_space_a_set_grants_less_and_is_never_forgotten() {
+        let (table, mut space) = (Table::default(), Space::default());
+        let at = set_in(&table, &mut space);
+        let mut edit = table.edit(&mut space);
+        while edit.keep(1 << 16, VertexId::MAX_INDEX).is_ok() {}
+        while edit.keep(3, VertexId::MAX_INDEX).is_ok() {}
+        let mut set = NodeSet::at(&mut edit, at);
+        for _ in 0..5 {
+            set.hold();
+        }
+        assert!(set.add(NodeId(1)));
+        assert!(!set.add(NodeId(1)) && !set.add(NodeId(1)) && !set.add(NodeId(2)));
+        assert!(!contains(&table, table.word(at), NodeId(2)));
+        assert!(!set.take(NodeId(2)) && !set.take(NodeId(1)) && set.take(NodeId(1)) && !set.take(NodeId(1)));
+        for _ in 0..9 {
+            set.unhold();
+        }
+        assert!(holders(&table, table.word(at)) > 0);
     }
 }

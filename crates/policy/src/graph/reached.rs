@@ -43,7 +43,7 @@ impl Reached {
         let index = self.objects.len();
         self.objects.push(object);
         for node in nodes {
-            let name = names.entry(node.0).or_insert_with(|| links.graph.nodes.name(node));
+            let name = names.entry(node.0).or_insert_with(|| links.node_name(node));
             let Some(name) = name else { continue };
             match self.nodes.get_mut(name.as_str()) {
                 Some(objects) => objects.push(index),

@@ -44,12 +44,12 @@ impl Graph {
 fn each_reference(links: &Change<'_>, namespace: &str, name: &str, mut take: impl FnMut(ReachedObject)) {
     let Some(pod) = links.find(&Key { kind: VertexKind::Pod, namespace, name }) else { return };
     let mut take = |id: VertexId| links.key(id).map(&mut take).unwrap_or_default();
-    take(pod.id);
-    for target in links.pod_targets_of(pod.id) {
-        take(*target);
-        for volume in links.volumes_of(links.links(*target)).as_slice() {
-            take(*volume);
-            links.volume_targets_of(*volume).iter().copied().for_each(&mut take);
+    take(pod);
+    for target in links.linked(pod) {
+        take(target);
+        for volume in links.volumes_of(links.claim_link(target)) {
+            take(volume);
+            links.volume_targets_of(volume).into_iter().for_each(&mut take);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Storage of the writer's state: a slab with reused slots, and short lists of vertices.
+//! Storage of the writer: a slab with reused slots, and short lists of vertices.
 
 use smallvec::SmallVec;
 
@@ -53,25 +53,4 @@ impl<T: Default> Slab<T> {
             None => T::default(),
         }
     }
-}
-
-/// The edges of a volume.
-#[derive(Debug, Default)]
-pub(super) struct VolumeLinks {
-    pub(super) claim: Option<VertexId>,
-    /// The secrets and endpoints of its source, each once.
-    pub(super) targets: Ids,
-}
-
-/// The applied objects, as the writer remembers them.
-///
-/// The links of a pod or volume vertex are the index of its references here; those of a claim are its only volume, or
-/// the index of several.
-#[derive(Debug, Default)]
-pub(super) struct Writer {
-    pub(super) pods: Slab<Ids>,
-    pub(super) volumes: Slab<VolumeLinks>,
-    pub(super) claims: Slab<Ids>,
-    /// A reused buffer for collecting references.
-    pub(super) scratch: Vec<VertexId>,
 }

@@ -1,8 +1,10 @@
 //! Identifiers of vertices and nodes: kinds, keys and numbers. Plain values that the whole graph uses.
 
-use std::hash::{BuildHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::DefaultHashBuilder;
+
+use super::names::{Hashed, NUMBERS, Numbers};
 
 /// The kinds of vertices other than nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -74,17 +76,29 @@ pub(super) struct Key<'a> {
     pub(super) name: &'a str,
 }
 
-impl Key<'_> {
-    pub(super) fn hash(&self, hasher: &DefaultHashBuilder) -> u64 {
-        hash_parts(hasher, self.kind as u8, self.namespace.as_bytes(), self.name.as_bytes())
+/// Hashes keys. The hash of a namespace is part of that of a vertex, so that a vertex is hashed without its namespace's name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hashes<'w> {
+    pub(super) hasher: &'w DefaultHashBuilder,
+    pub(super) namespaces: &'w Numbers,
+}
+
+impl Hashes<'_> {
+    /// The hash of a vertex, given the number of its namespace plus one, or zero.
+    pub(super) fn of_parts(self, kind: u8, namespace: u32, name: &[u8]) -> u64 {
+        let namespace = namespace.checked_sub(1).map_or(NO_NAMESPACE, |number| self.namespaces.hash(number));
+        hash_parts(self.hasher, namespace, kind, name)
     }
 }
 
-pub(super) fn hash_parts(hasher: &DefaultHashBuilder, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
+/// In place of the hash of a namespace, for keys without one.
+pub(super) const NO_NAMESPACE: u64 = 0;
+
+/// The hash of a vertex, given that of its namespace.
+pub(super) fn hash_parts(hasher: &DefaultHashBuilder, namespace: u64, kind: u8, name: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
-    // The length of the namespace distinguishes "a" + "bc" from "ab" + "c".
-    (((namespace.len() as u64) << 8) | u64::from(kind)).hash(&mut state);
-    state.write(namespace);
+    state.write_u64(namespace);
+    state.write_u8(kind);
     state.write(name);
     state.finish()
 }
@@ -111,27 +125,35 @@ impl VertexId {
     }
 }
 
-/// No links; see `Shard::links`.
+/// In place of a claim's link: it has no volume.
 pub(super) const NO_LINKS: u32 = u32::MAX;
 
 /// An error: the table cannot hold a vertex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VertexError {
-    /// More vertices, nodes or name bytes than the table can count.
+    /// More vertices, nodes, namespaces or bytes of names than the tables can count.
     #[error("the index is full")]
     Full,
-    /// The namespace is longer than 255 bytes, or namespace and name together are longer than 65,535.
+    /// A name, or that of a namespace or a node, is longer than 65,535 bytes.
     #[error("the name or the namespace is too long to be one of Kubernetes")]
     NameTooLong,
 }
 
-/// The ID of a node in one graph: the tag in the upper eight bits, and a number that is unique for the tag in the lower
-/// ones.
+/// The ID of a node in one graph: eight bits of its name's hash, and its number. Never zero, and less than 2^28.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(pub(super) u32);
 
 impl NodeId {
-    pub(super) const NUMBER_BITS: u32 = 24;
+    const NUMBER_BITS: u32 = NUMBERS.ilog2() + 1;
+
+    /// The ID of the node with this name and number.
+    pub(super) fn new(name: Hashed<'_>, number: u32) -> Self {
+        Self(u32::from(Tag::of(name.hash).0) << Self::NUMBER_BITS | number)
+    }
+
+    pub(super) fn number(self) -> u32 {
+        self.0 & ((1 << Self::NUMBER_BITS) - 1)
+    }
 
     pub(super) fn tag(self) -> Tag {
         Tag((self.0 >> Self::NUMBER_BITS) as u8)
@@ -148,6 +170,6 @@ impl Tag {
 
     pub(super) fn of(hash: u64) -> Self {
         // Uses other bits of the hash than the slot and the shard.
-        Self(((hash >> NodeId::NUMBER_BITS) as u8).max(1))
+        Self(((hash >> 24) as u8).max(1))
     }
 }

@@ -1,41 +1,55 @@
-//! Changes the graph. There is one writer at a time; readers are not blocked meanwhile.
+//! Changes the graph. There is one writer at a time; readers take no lock, and wait for the change of one vertex at most.
 //!
-//! The writer remembers the references of every applied object, so that a change is applied as a difference: new
+//! The vertex of a pod or of a volume remembers the references of its object, so that a change is applied as a difference: new
 //! references are added before old ones are removed (NA-41).
 
 use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
 
-use smallvec::SmallVec;
-
-use super::Graph;
-use super::shard::Shard;
-use super::slab::{Ids, VolumeLinks, Writer};
-use super::vertex::{Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
+use super::names::Numbers;
+use super::shard::{Shard, ShardEdit, Spot, mark_of};
+use super::slab::{Ids, Slab};
+use super::table::Space;
+use super::vertex::{Hashes, Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
+use super::{Graph, SHARDS};
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
 
 /// How many vertices are prefetched together.
 const WARM: usize = 8;
 
-/// A flag in the links of a claim: the rest is not a volume but an index in `Writer::claims`.
+/// A flag in the link of a claim: the rest is not a volume but an index in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
 
-/// The result of a vertex lookup.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Found {
-    pub(super) id: VertexId,
-    /// The links of the vertex; see [`Writer`].
-    links: u32,
-    /// The node that reaches it, if there is exactly one.
-    node: Option<NodeId>,
+/// What only the writer knows.
+#[derive(Debug)]
+pub(super) struct Writer {
+    shards: [Space; SHARDS],
+    pub(super) namespaces: Numbers,
+    pub(super) nodes: Numbers,
+    /// The volumes of claims that have several.
+    claims: Slab<Ids>,
+    /// A reused buffer for collecting references.
+    scratch: Vec<VertexId>,
 }
 
-impl Found {
-    fn at(shard: &Shard, number: u32, index: u32) -> Self {
-        let (links, node) = (shard.links(index), shard.only_node(index));
-        Self { id: VertexId::new(number, index), links, node }
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Space::default()),
+            namespaces: Numbers::default(),
+            nodes: Numbers::default(),
+            claims: Slab::default(),
+            scratch: Vec::new(),
+        }
     }
+}
+
+/// Where a key is, if it is there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    shard: u32,
+    mark: u32,
 }
 
 /// The graph with its writer locked. All changes go through this type.
@@ -58,7 +72,7 @@ impl<'g> Change<'g> {
             self.delete(&key);
             return Ok(());
         }
-        let node = match self.graph.nodes.hold(&pod.spec.node_name) {
+        let node = match self.hold_node(&pod.spec.node_name) {
             Ok(node) => node,
             Err(error) => {
                 self.delete(&key);
@@ -75,7 +89,7 @@ impl<'g> Change<'g> {
         });
         // After a failure there may be vertices without holders.
         if done.is_err() {
-            self.graph.nodes.release(node);
+            self.release_node(node);
             self.delete(&key);
             targets.iter().for_each(|id| self.drop_if_unheld(*id));
         }
@@ -98,7 +112,7 @@ impl<'g> Change<'g> {
         let mut refer = |kind, name: &str| {
             if result.is_ok() && !name.is_empty() {
                 match self.find_or_make(&Key { kind, namespace, name }, Some(node)) {
-                    Ok(found) => targets.push(found.id),
+                    Ok(id) => targets.push(id),
                     Err(error) => result = Err(error),
                 }
             }
@@ -114,48 +128,37 @@ impl<'g> Change<'g> {
 
     /// Connects a pod to its node, which the caller already holds for it, and to its references. After a failure the
     /// node is still held.
-    fn connect_pod(
-        &mut self,
-        key: &Key<'_>,
-        node_id: NodeId,
-        targets: &[VertexId],
-    ) -> Result<(), VertexError> {
-        let Found { id: pod, links: place, node: old_node } = self.find_or_make(key, Some(node_id))?;
-        if place != NO_LINKS {
-            let same = self.writer.pods.peek(place).is_some_and(|old| **old == *targets);
-            if same && old_node == Some(node_id) {
-                self.graph.nodes.release(node_id);
-                return Ok(());
-            }
-        }
-        self.tell(old_node.into_iter().filter(|old| *old != node_id).chain([node_id]));
-        // The new references first, then the old ones (NA-41).
-        for target in targets {
-            self.attach(*target, node_id);
-        }
-        let new = Ids::from_slice(targets);
-        if place == NO_LINKS {
-            let place = self.writer.pods.keep(new);
-            let hasher = &self.graph.hasher;
+    fn connect_pod(&mut self, key: &Key<'_>, node: NodeId, targets: &[VertexId]) -> Result<(), VertexError> {
+        let Some(old) = self.find(key) else {
+            let pod = self.make(key, Some(node), targets)?;
+            self.tell([node]);
+            targets.iter().for_each(|target| self.attach(*target, node));
             self.write(pod, |shard, index| {
-                shard.add(index, node_id, hasher);
-                shard.set_links(index, place);
+                shard.add(index, node);
                 shard.hold(index);
             });
             return Ok(());
+        };
+        let (old_node, old_targets) = (self.shard(old).only_node(old.index()), self.linked(old));
+        let stays = old_node == Some(node);
+        if stays && *old_targets == *targets {
+            self.release_node(node);
+            return Ok(());
         }
-        if old_node != Some(node_id) {
-            self.add_direct(pod, node_id);
+        let pod = self.relink(old, key, targets)?;
+        self.tell(old_node.into_iter().filter(|old| *old != node).chain([node]));
+        // The new references first, then the old ones (NA-41).
+        targets.iter().for_each(|target| self.attach(*target, node));
+        if !stays {
+            self.add_direct(pod, node);
         }
-        let old =
-            self.writer.pods.peek_mut(place).map(|slot| std::mem::replace(slot, new)).unwrap_or_default();
         if let Some(old_node) = old_node {
-            self.disconnect_pod(&old, old_node);
-            if old_node != node_id {
+            self.disconnect_pod(&old_targets, old_node);
+            if !stays {
                 self.take_direct(pod, old_node);
             }
             // The new node is already held; if it is the old one, this releases the second hold.
-            self.graph.nodes.release(old_node);
+            self.release_node(old_node);
         }
         Ok(())
     }
@@ -173,32 +176,32 @@ impl<'g> Change<'g> {
             self.delete(key);
             return Ok(());
         }
-        let found = self.graph.nodes.hold(node).and_then(|node_id| {
-            let found = self.find_or_make(key, Some(node_id));
+        let found = self.hold_node(node).and_then(|node| {
+            let found = self.find_or_make(key, Some(node));
             if found.is_err() {
-                self.graph.nodes.release(node_id);
+                self.release_node(node);
             }
-            Ok((found?, node_id))
+            Ok((found?, node))
         });
-        let (Found { id, node: old, .. }, node_id) = match found {
+        let (id, node) = match found {
             Ok(found) => found,
             Err(error) => {
                 self.delete(key);
                 return Err(error);
             }
         };
-        match old {
+        match self.shard(id).only_node(id.index()) {
             None => {
-                self.tell([node_id]);
-                self.add_direct(id, node_id);
+                self.tell([node]);
+                self.add_direct(id, node);
                 self.hold(id);
             }
-            Some(old) if old == node_id => self.graph.nodes.release(old),
+            Some(old) if old == node => self.release_node(old),
             Some(old) => {
-                self.tell([node_id, old]);
-                self.add_direct(id, node_id);
+                self.tell([node, old]);
+                self.add_direct(id, node);
                 self.take_direct(id, old);
-                self.graph.nodes.release(old);
+                self.release_node(old);
             }
         }
         Ok(())
@@ -218,7 +221,7 @@ impl<'g> Change<'g> {
         let mut failure = None;
         let mut refer = |kind, namespace: &str, name: &str| {
             match self.find_or_make(&Key { kind, namespace, name }, None) {
-                Ok(found) => targets.push(found.id),
+                Ok(id) => targets.push(id),
                 Err(error) => failure = Some(error),
             };
         };
@@ -243,88 +246,80 @@ impl<'g> Change<'g> {
         claim: &Key<'_>,
         targets: &[VertexId],
     ) -> Result<(), VertexError> {
-        let Found { id: volume, links: place, .. } = self.find_or_make(key, None)?;
-        let claim = match self.find_or_make(claim, None) {
-            Ok(claim) => claim.id,
+        let claim = self.find_or_make(claim, None)?;
+        let links: Ids = [claim].into_iter().chain(targets.iter().copied()).collect();
+        let old = self.find(key).map(|id| (id, self.linked(id)));
+        if old.as_ref().is_some_and(|(_, old)| *old == links) {
+            return Ok(());
+        }
+        let volume = match &old {
+            None => self.make(key, None, &links),
+            Some((id, _)) => self.relink(*id, key, &links),
+        };
+        let volume = match volume {
+            Ok(volume) => volume,
             Err(error) => {
-                self.drop_if_unheld(volume);
+                self.drop_if_unheld(claim);
                 return Err(error);
             }
         };
-        let old = self.writer.volumes.peek(place).filter(|_| place != NO_LINKS);
-        if old.is_some_and(|old| old.claim == Some(claim) && *old.targets == *targets) {
-            return Ok(());
-        }
-        self.hold(claim);
-        for target in targets {
-            self.hold(*target);
-        }
+        links.iter().for_each(|id| self.hold(*id));
         let nodes = self.nodes(claim);
         self.tell(nodes.iter().copied());
         for node in nodes {
             self.add_direct(volume, node);
-            for target in targets {
-                self.add_direct(*target, node);
-            }
+            targets.iter().for_each(|target| self.add_direct(*target, node));
         }
         self.link_claim(claim, volume);
-        let new = VolumeLinks { claim: Some(claim), targets: Ids::from_slice(targets) };
-        if place == NO_LINKS {
-            let place = self.writer.volumes.keep(new);
-            self.set_links(volume, place);
-            self.hold(volume);
-            return Ok(());
-        }
-        let old = self.writer.volumes.peek_mut(place).map(|slot| std::mem::replace(slot, new));
-        if let Some(old) = old {
-            self.disconnect_volume(volume, &old);
+        match old {
+            None => self.hold(volume),
+            Some((id, links)) => {
+                // The claim of before knows the volume by its number of before.
+                self.disconnect_volume(id, volume, &links);
+            }
         }
         Ok(())
     }
 
-    fn disconnect_volume(&mut self, volume: VertexId, links: &VolumeLinks) {
-        let Some(claim) = links.claim else { return };
-        self.unlink_claim(claim, volume);
-        let nodes = self.nodes(claim);
+    /// Removes the edges of a volume whose claim knows it by the number `known`.
+    fn disconnect_volume(&mut self, known: VertexId, volume: VertexId, links: &Ids) {
+        let Some((claim, targets)) = links.split_first() else { return };
+        self.unlink_claim(*claim, known);
+        let nodes = self.nodes(*claim);
         self.tell(nodes.iter().copied());
         for node in nodes {
             self.take_direct(volume, node);
-            for target in links.targets.as_slice() {
-                self.take_direct(*target, node);
-            }
+            targets.iter().for_each(|target| self.take_direct(*target, node));
         }
-        for target in links.targets.as_slice() {
-            self.release(*target);
-        }
-        self.release(claim);
+        targets.iter().for_each(|target| self.release(*target));
+        self.release(*claim);
     }
 
     /// Removes a vertex with all its edges.
     pub(super) fn delete(&mut self, key: &Key<'_>) {
-        let Some(Found { id, links: place, node }) = self.find(key) else { return };
+        let Some(id) = self.find(key) else { return };
+        let node = self.shard(id).only_node(id.index());
         match key.kind {
-            VertexKind::Pod if place != NO_LINKS => {
+            VertexKind::Pod => {
                 self.tell(node);
-                let targets = self.writer.pods.release(place);
+                let targets = self.linked(id);
                 if let Some(node) = node {
                     self.disconnect_pod(&targets, node);
-                    self.graph.nodes.release(node);
+                    self.release_node(node);
                 }
                 // With its links and its node.
-                let graph = self.graph;
-                self.write(id, |shard, index| shard.remove(index, &graph.hasher));
+                self.remove(id);
             }
-            VertexKind::PersistentVolume if place != NO_LINKS => {
-                let links = self.writer.volumes.release(place);
-                self.set_links(id, NO_LINKS);
-                self.disconnect_volume(id, &links);
-                self.release(id);
+            VertexKind::PersistentVolume => {
+                let links = self.linked(id);
+                self.disconnect_volume(id, id, &links);
+                self.remove(id);
             }
             VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
                 if let Some(node) = node {
                     self.tell([node]);
                     self.take_direct(id, node);
-                    self.graph.nodes.release(node);
+                    self.release_node(node);
                     self.release(id);
                 }
             }
@@ -333,166 +328,192 @@ impl<'g> Change<'g> {
     }
 
     /// Prefetches the memory that removing these vertices will touch. In a large graph every vertex is a cache miss.
-    /// Read one after the other, each under its own lock, the misses add up; read together, they overlap.
+    /// Read one after the other, the misses add up; read together, they overlap.
     fn warm(&self, ids: &[VertexId]) {
-        let graph = self.graph;
-        let shards: SmallVec<[_; WARM]> = ids
-            .iter()
-            .take(WARM)
-            .map(|id| (graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner), id.index()))
-            .collect();
-        let marks: SmallVec<[_; WARM]> =
-            shards.iter().map(|(shard, index)| shard.key_hash(*index, &graph.hasher)).collect();
-        let slots = shards.iter().zip(&marks).map(|((shard, _), hash)| shard.ahead(*hash));
+        let ids = ids.iter().take(WARM);
+        let slots = ids.map(|id| self.shard(*id).ahead(id.index(), self.hashes()));
         black_box(slots.fold(0, |all, slot| all ^ slot));
     }
 
     /// Adds one reference from a pod on a node; a claim passes it on to its volumes.
     fn attach(&mut self, id: VertexId, node: NodeId) {
-        let hasher = &self.graph.hasher;
-        let (first, links) = self.write(id, |shard, index| {
+        let (first, link) = self.write(id, |shard, index| {
             shard.hold(index);
-            (shard.add(index, node, hasher), shard.links(index))
+            (shard.add(index, node), shard.claim_link(index))
         });
         if first {
-            self.each_volume(links, |change, volume, targets| {
-                change.add_direct(volume, node);
-                for target in targets {
-                    change.add_direct(*target, node);
-                }
-            });
+            self.each_volume(link, |change, id| change.add_direct(id, node));
         }
     }
 
     /// Removes one reference; a claim passes this on to its volumes.
     fn detach(&mut self, id: VertexId, node: NodeId) {
-        let graph = self.graph;
-        let (last, links) = self.write(id, |shard, index| {
-            let (last, links) = (shard.take(index, node, &graph.hasher), shard.links(index));
+        let (last, link, namespace) = self.write(id, |shard, index| {
+            let (last, link) = (shard.take(index, node), shard.claim_link(index));
             shard.unhold(index);
             // The volumes of a claim hold it.
-            shard.remove_if_unheld(index, &graph.hasher);
-            (last, links)
+            (last, link, shard.remove_if_unheld(index))
         });
+        self.release_namespace(namespace.unwrap_or(0));
         if last {
-            self.each_volume(links, |change, volume, targets| {
-                change.take_direct(volume, node);
-                for target in targets {
-                    change.take_direct(*target, node);
-                }
-            });
+            self.each_volume(link, |change, id| change.take_direct(id, node));
         }
     }
 
-    /// Visits the volumes of a claim with their edges.
-    ///
-    /// INVARIANT: of the vertices that pods refer to only claims have links, so others have no volumes.
-    fn each_volume(&mut self, claim_links: u32, mut visit: impl FnMut(&mut Self, VertexId, &[VertexId])) {
-        for volume in self.volumes_of(claim_links).as_slice() {
-            let place = self.links(*volume);
-            // The links are taken out during the visit and put back. The visit changes other vertices, never these
-            // links.
-            let Some(links) = self.writer.volumes.peek_mut(place).map(std::mem::take) else { continue };
-            visit(self, *volume, links.targets.as_slice());
-            if let Some(slot) = self.writer.volumes.peek_mut(place) {
-                *slot = links;
-            }
+    /// Visits the volumes of a claim, and the vertices that their sources refer to.
+    fn each_volume(&mut self, link: u32, mut visit: impl FnMut(&mut Self, VertexId)) {
+        for volume in self.volumes_of(link) {
+            visit(self, volume);
+            self.linked(volume).iter().skip(1).for_each(|target| visit(self, *target));
         }
     }
 
-    /// The volumes of a claim. The links of other vertices that pods refer to are none.
-    pub(super) fn volumes_of(&self, links: u32) -> Ids {
-        if links == NO_LINKS {
+    /// The volumes of a claim with this link.
+    pub(super) fn volumes_of(&self, link: u32) -> Ids {
+        if link == NO_LINKS {
             return Ids::default();
         }
-        if links & SEVERAL == 0 {
-            return Ids::from_slice(&[VertexId(links)]);
+        if link & SEVERAL == 0 {
+            return Ids::from_slice(&[VertexId(link)]);
         }
-        self.writer.claims.peek(links & !SEVERAL).cloned().unwrap_or_default()
+        self.writer.claims.peek(link & !SEVERAL).cloned().unwrap_or_default()
     }
 
     fn link_claim(&mut self, claim: VertexId, volume: VertexId) {
-        let links = self.links(claim);
-        if links == NO_LINKS {
-            self.set_links(claim, volume.0);
-        } else if links & SEVERAL == 0 {
-            let place = self.writer.claims.keep(Ids::from_slice(&[VertexId(links), volume]));
-            self.set_links(claim, place | SEVERAL);
-        } else if let Some(volumes) = self.writer.claims.peek_mut(links & !SEVERAL) {
+        let link = self.claim_link(claim);
+        if link == NO_LINKS {
+            self.set_link(claim, volume.0);
+        } else if link & SEVERAL == 0 {
+            let place = self.writer.claims.keep(Ids::from_slice(&[VertexId(link), volume]));
+            self.set_link(claim, place | SEVERAL);
+        } else if let Some(volumes) = self.writer.claims.peek_mut(link & !SEVERAL) {
             volumes.push(volume);
         }
     }
 
     fn unlink_claim(&mut self, claim: VertexId, volume: VertexId) {
-        let links = self.links(claim);
-        if links == volume.0 {
-            self.set_links(claim, NO_LINKS);
-        } else if links != NO_LINKS && links & SEVERAL != 0 {
-            let place = links & !SEVERAL;
+        let link = self.claim_link(claim);
+        if link == volume.0 {
+            self.set_link(claim, NO_LINKS);
+        } else if link != NO_LINKS && link & SEVERAL != 0 {
+            let place = link & !SEVERAL;
             let Some(volumes) = self.writer.claims.peek_mut(place) else { return };
-            // Remove one entry only: while a volume changes its secrets, it is in this list twice.
+            // A volume whose links change has two numbers for a moment, and is in this list twice.
             if let Some(at) = volumes.iter().position(|v| *v == volume) {
                 volumes.swap_remove(at);
             }
             if let [only] = volumes.as_slice() {
                 let only = *only;
                 self.writer.claims.release(place);
-                self.set_links(claim, only.0);
+                self.set_link(claim, only.0);
             }
         }
     }
 
-    /// Looks at a vertex.
-    pub(super) fn read<T>(&self, id: VertexId, read: impl FnOnce(&Shard, u32) -> T) -> T {
-        let shard = self.graph.shard_at(id.shard()).read().unwrap_or_else(PoisonError::into_inner);
-        read(&shard, id.index())
+    fn hashes(&self) -> Hashes<'_> {
+        Hashes { hasher: &self.graph.hasher, namespaces: &self.writer.namespaces }
     }
 
-    fn write<T>(&self, id: VertexId, write: impl FnOnce(&mut Shard, u32) -> T) -> T {
-        let mut shard = self.graph.shard_at(id.shard()).write().unwrap_or_else(PoisonError::into_inner);
-        write(&mut shard, id.index())
+    pub(super) fn shard(&self, id: VertexId) -> &'g Shard {
+        self.graph.shard_at(id.shard())
     }
 
-    fn add_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        self.write(id, |shard, index| shard.add(index, node, &self.graph.hasher))
+    fn write<T>(&mut self, id: VertexId, write: impl FnOnce(&mut ShardEdit<'_>, u32) -> T) -> T {
+        self.edit(id.shard(), |shard| write(shard, id.index()))
     }
 
-    fn take_direct(&mut self, id: VertexId, node: NodeId) -> bool {
-        self.write(id, |shard, index| shard.take(index, node, &self.graph.hasher))
+    fn edit<T>(&mut self, shard: u32, edit: impl FnOnce(&mut ShardEdit<'_>) -> T) -> T {
+        let Writer { shards: [first, others @ ..], namespaces, .. } = &mut *self.writer;
+        let other = shard.checked_sub(1).and_then(|at| others.get_mut(at as usize));
+        let hashes = Hashes { hasher: &self.graph.hasher, namespaces };
+        edit(&mut self.graph.shard_at(shard).edit(other.unwrap_or(first), hashes))
+    }
+
+    fn add_direct(&mut self, id: VertexId, node: NodeId) {
+        self.write(id, |shard, index| shard.add(index, node));
+    }
+
+    fn take_direct(&mut self, id: VertexId, node: NodeId) {
+        self.write(id, |shard, index| shard.take(index, node));
     }
 
     /// The nodes that reach a vertex.
     pub(super) fn nodes(&self, id: VertexId) -> Vec<NodeId> {
-        self.read(id, |shard, index| shard.nodes(index))
+        self.shard(id).nodes(id.index())
+    }
+
+    fn place(&self, key: &Key<'_>) -> Place {
+        let hash = self.graph.hash(key);
+        Place { shard: Graph::shard_number(hash), mark: mark_of(hash) }
     }
 
     /// The vertex of a key.
-    pub(super) fn find(&self, key: &Key<'_>) -> Option<Found> {
-        let hash = key.hash(&self.graph.hasher);
-        let number = Graph::shard_number(hash);
-        let shard = self.graph.shard_at(number).read().unwrap_or_else(PoisonError::into_inner);
-        shard.find(hash, key).map(|index| Found::at(&shard, number, index))
+    pub(super) fn find(&self, key: &Key<'_>) -> Option<VertexId> {
+        self.find_at(key, self.place(key))
+    }
+
+    fn find_at(&self, key: &Key<'_>, Place { shard, mark }: Place) -> Option<VertexId> {
+        let namespace = self.graph.namespace(key.namespace)?;
+        let spot = Spot { kind: key.kind, namespace, name: key.name, mark };
+        self.graph.shard_at(shard).find(&spot).map(|index| VertexId::new(shard, index))
     }
 
     /// Returns the vertex of a key, creating it if needed. `node` is the node that is about to reach it.
-    fn find_or_make(&self, key: &Key<'_>, node: Option<NodeId>) -> Result<Found, VertexError> {
-        let hash = key.hash(&self.graph.hasher);
-        let number = Graph::shard_number(hash);
-        let mut shard = self.graph.shard_at(number).write().unwrap_or_else(PoisonError::into_inner);
-        let index = match shard.find(hash, key) {
-            Some(index) => index,
-            None => shard.insert(hash, key, node)?,
-        };
-        Ok(Found::at(&shard, number, index))
+    fn find_or_make(&mut self, key: &Key<'_>, node: Option<NodeId>) -> Result<VertexId, VertexError> {
+        let place = self.place(key);
+        match self.find_at(key, place) {
+            Some(id) => Ok(id),
+            None => self.make_at(key, place, node, &[]),
+        }
     }
 
-    /// The links of a vertex; see [`Writer`].
-    pub(super) fn links(&self, id: VertexId) -> u32 {
-        self.read(id, |shard, index| shard.links(index))
+    /// Creates the vertex of a key that is absent, and that refers to these.
+    fn make(
+        &mut self,
+        key: &Key<'_>,
+        node: Option<NodeId>,
+        links: &[VertexId],
+    ) -> Result<VertexId, VertexError> {
+        self.make_at(key, self.place(key), node, links)
     }
 
-    fn set_links(&mut self, id: VertexId, links: u32) {
-        self.write(id, |shard, index| shard.set_links(index, links));
+    fn make_at(
+        &mut self,
+        key: &Key<'_>,
+        Place { shard, mark }: Place,
+        node: Option<NodeId>,
+        links: &[VertexId],
+    ) -> Result<VertexId, VertexError> {
+        let namespace = self.hold_namespace(key.namespace)?;
+        let spot = Spot { kind: key.kind, namespace, name: key.name, mark };
+        let made = self.edit(shard, |shard| shard.insert(&spot, node, links));
+        if made.is_err() {
+            self.release_namespace(namespace);
+        }
+        made.map(|index| VertexId::new(shard, index))
+    }
+
+    /// Lets a vertex refer to others than before. Its number changes.
+    fn relink(&mut self, id: VertexId, key: &Key<'_>, links: &[VertexId]) -> Result<VertexId, VertexError> {
+        let Place { shard, mark } = self.place(key);
+        let namespace = self.graph.namespace(key.namespace).unwrap_or(0);
+        let spot = Spot { kind: key.kind, namespace, name: key.name, mark };
+        let made = self.edit(shard, |shard| shard.relink(id.index(), &spot, links));
+        made.map(|index| VertexId::new(shard, index))
+    }
+
+    /// The vertices that a pod refers to; or the claim of a volume, and those that its source refers to.
+    pub(super) fn linked(&self, id: VertexId) -> Ids {
+        self.shard(id).links(id.index()).map(VertexId).collect()
+    }
+
+    /// The link of a claim.
+    pub(super) fn claim_link(&self, id: VertexId) -> u32 {
+        self.shard(id).claim_link(id.index())
+    }
+
+    fn set_link(&mut self, claim: VertexId, link: u32) {
+        self.write(claim, |shard, index| shard.set_link(index, link));
     }
 
     fn hold(&mut self, id: VertexId) {
@@ -500,15 +521,57 @@ impl<'g> Change<'g> {
     }
 
     fn release(&mut self, id: VertexId) {
-        let graph = self.graph;
-        self.write(id, |shard, index| {
-            shard.unhold(index);
-            shard.remove_if_unheld(index, &graph.hasher);
-        });
+        self.write(id, |shard, index| shard.unhold(index));
+        self.drop_if_unheld(id);
     }
 
     fn drop_if_unheld(&mut self, id: VertexId) {
-        let graph = self.graph;
-        self.write(id, |shard, index| shard.remove_if_unheld(index, &graph.hasher));
+        let removed = self.write(id, |shard, index| shard.remove_if_unheld(index));
+        self.release_namespace(removed.unwrap_or(0));
+    }
+
+    fn remove(&mut self, id: VertexId) {
+        let namespace = self.write(id, |shard, index| shard.remove(index));
+        self.release_namespace(namespace);
+    }
+
+    /// Returns the number of a namespace plus one, with one more holder; zero for none.
+    fn hold_namespace(&mut self, namespace: &str) -> Result<u32, VertexError> {
+        if namespace.is_empty() {
+            return Ok(0);
+        }
+        let Graph { namespaces, .. } = self.graph;
+        namespaces.hold(&mut self.writer.namespaces, namespaces.hashed(namespace)).map(|number| number + 1)
+    }
+
+    fn release_namespace(&mut self, namespace: u32) {
+        if let Some(number) = namespace.checked_sub(1) {
+            self.graph.namespaces.release(&mut self.writer.namespaces, number);
+        }
+    }
+
+    /// Returns the node of this name, creating it if needed, and adds one holder.
+    fn hold_node(&mut self, name: &str) -> Result<NodeId, VertexError> {
+        let Graph { nodes, .. } = self.graph;
+        let name = nodes.hashed(name);
+        nodes.hold(&mut self.writer.nodes, name).map(|number| NodeId::new(name, number))
+    }
+
+    /// Removes one holder of a node. The node is removed with its last.
+    fn release_node(&mut self, node: NodeId) {
+        self.graph.nodes.release(&mut self.writer.nodes, node.number());
+    }
+
+    /// The name of a node.
+    pub(super) fn node_name(&self, node: NodeId) -> Option<String> {
+        self.graph.nodes.name(&self.writer.nodes, node.number())
+    }
+
+    /// The name of a namespace by its number plus one; empty for zero.
+    pub(super) fn namespace_name(&self, namespace: u32) -> Option<String> {
+        match namespace.checked_sub(1) {
+            Some(number) => self.graph.namespaces.name(&self.writer.namespaces, number),
+            None => Some(String::new()),
+        }
     }
 }
