@@ -94,7 +94,7 @@ impl Graph {
             return (Vec::new(), 0);
         };
         let (mut first, mut count) = (BinaryHeap::new(), 0);
-        each_path(&Change::of(self), &Key { kind, namespace, name }, Some(id), |_, path| {
+        each_path(&mut Change::of(self), &Key { kind, namespace, name }, Some(id), |_, path| {
             count += 1;
             first.push(path);
             if first.len() > most {
@@ -110,8 +110,8 @@ impl Graph {
             return BTreeMap::new();
         }
         let mut found: BTreeMap<NodeId, Path> = BTreeMap::new();
-        let links = Change::of(self);
-        each_path(&links, &Key { kind, namespace, name }, None, |node, path| match found.entry(node) {
+        let mut links = Change::of(self);
+        each_path(&mut links, &Key { kind, namespace, name }, None, |node, path| match found.entry(node) {
             Entry::Vacant(entry) => drop(entry.insert(path)),
             Entry::Occupied(mut entry) if path < *entry.get() => drop(entry.insert(path)),
             Entry::Occupied(_) => {}
@@ -126,7 +126,7 @@ impl Graph {
 
     /// The sorted names of the nodes that reach an object; also empty if nothing refers to the object.
     pub fn reached_by(&self, kind: VertexKind, namespace: &str, name: &str) -> Vec<String> {
-        let links = Change::of(self);
+        let mut links = Change::of(self);
         let found = links.find(&Key { kind, namespace, name });
         let nodes = found.map(|id| links.nodes(id)).unwrap_or_default();
         let mut names: Vec<String> = nodes.into_iter().filter_map(|id| links.node_name(id)).collect();
@@ -147,8 +147,14 @@ impl Graph {
 }
 
 /// Passes each path to a vertex to `take`, from each node or from this one alone.
-fn each_path(links: &Change<'_>, target: &Key<'_>, only: Option<NodeId>, mut take: impl FnMut(NodeId, Path)) {
+fn each_path(
+    links: &mut Change<'_>,
+    target: &Key<'_>,
+    only: Option<NodeId>,
+    mut take: impl FnMut(NodeId, Path),
+) {
     let Some(target) = links.find(target) else { return };
+    let links = &*links;
     let Some(kind) = step(links, target).map(|last| last.kind) else { return };
     let is_asked_for = |node: &NodeId| only.is_none_or(|only| only == *node);
     let mut take = |node, vertices: &[VertexId]| {

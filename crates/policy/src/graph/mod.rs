@@ -49,14 +49,16 @@ use hashbrown::DefaultHashBuilder;
 
 pub use self::changes::NodeChanges;
 pub use self::explain::{Path, Step};
-use self::names::Names;
+use self::names::{Hashed, Names};
 pub use self::reached::{Reached, ReachedObject};
-use self::shard::{Shard, Spot, mark_of};
-use self::vertex::{Key, NO_NAMESPACE, NodeId, Tag, hash_parts};
+use self::shard::{Question, Shard};
+use self::table::mark_of;
+use self::vertex::{Hashes, Key, NodeId, Tag};
 pub use self::vertex::{VertexError, VertexKind};
 use self::writer::Writer;
 
-const SHARDS: usize = 64;
+/// Of a larger number less would fit into the processor's first cache, of a smaller one the growth of each would take longer.
+const SHARDS: usize = 32;
 
 /// The reachability index. It is shared by any number of readers and one writer.
 #[derive(Debug)]
@@ -81,6 +83,40 @@ pub struct Size {
     pub nodes: usize,
     /// The number of other vertices.
     pub vertices: usize,
+}
+
+/// A question of a node.
+struct Asked<'q> {
+    graph: &'q Graph,
+    kind: VertexKind,
+    namespace: &'q str,
+    name: &'q str,
+    node: Hashed<'q>,
+}
+
+impl Question for Asked<'_> {
+    fn object(&self) -> (VertexKind, &str) {
+        (self.kind, self.name)
+    }
+
+    fn is_namespace(&self, number: u32) -> bool {
+        match number.checked_sub(1) {
+            Some(number) => self.graph.namespaces.is(number, self.namespace),
+            None => self.namespace.is_empty(),
+        }
+    }
+
+    fn tag(&self) -> Tag {
+        Tag::of(self.node.hash)
+    }
+
+    fn is_node(&self, id: NodeId) -> bool {
+        self.graph.nodes.is(id.number(), self.node.name)
+    }
+
+    fn node(&self) -> Option<NodeId> {
+        self.graph.nodes.find(self.node).map(|number| NodeId::new(self.node, number))
+    }
 }
 
 impl Default for Graph {
@@ -111,12 +147,9 @@ impl Graph {
         if !self.is_complete.load(Ordering::Acquire) {
             return false;
         }
-        let key = Key { kind, namespace, name };
-        let (hash, asker) = (self.hash(&key), self.nodes.hashed(node));
-        let mark = mark_of(hash);
-        let spot = || Some(Spot { kind, namespace: self.namespace(namespace)?, name, mark });
-        let id = || self.nodes.find(asker).map(|number| NodeId::new(asker, number));
-        self.shard_at(Self::shard_number(hash)).reaches(mark, Tag::of(asker.hash), spot, id)
+        let hash = self.hashes().of(&Key { kind, namespace, name });
+        let question = Asked { graph: self, kind, namespace, name, node: self.nodes.hashed(node) };
+        self.shard_at(Self::shard_number(hash)).reaches(mark_of(hash), &question)
     }
 
     /// Marks the graph as complete: every kind of objects has been listed once.
@@ -129,18 +162,8 @@ impl Graph {
         Size { nodes: self.nodes.len(), vertices: self.shards.iter().map(Shard::len).sum() }
     }
 
-    fn hash(&self, key: &Key<'_>) -> u64 {
-        let namespace =
-            if key.namespace.is_empty() { NO_NAMESPACE } else { self.namespaces.hashed(key.namespace).hash };
-        hash_parts(&self.hasher, namespace, key.kind as u8, key.name.as_bytes())
-    }
-
-    /// The number of a namespace plus one, and zero for none; `None` if no vertex has this namespace.
-    fn namespace(&self, name: &str) -> Option<u32> {
-        if name.is_empty() {
-            return Some(0);
-        }
-        self.namespaces.find(self.namespaces.hashed(name)).map(|number| number + 1)
+    fn hashes(&self) -> Hashes<'_> {
+        Hashes { hasher: &self.hasher, namespaces: &self.namespaces }
     }
 
     /// The ID of a node, if objects are bound to it.
@@ -150,7 +173,7 @@ impl Graph {
     }
 
     fn shard_number(hash: u64) -> u32 {
-        // The lower half; the upper half finds the slot within the shard.
+        // The lower bits; the upper ones find the slot within the shard.
         hash as u32 % SHARDS as u32
     }
 

@@ -20,7 +20,7 @@ impl Graph {
         let mut found = BTreeSet::new();
         for (namespace, name) in pods {
             // Anew for each pod, so that the writer never waits for all of them.
-            each_reference(&Change::of(self), namespace, name, |(of, namespace, name)| {
+            each_reference(&mut Change::of(self), namespace, name, |(of, namespace, name)| {
                 if of == kind {
                     found.insert((namespace, name));
                 }
@@ -33,7 +33,7 @@ impl Graph {
     /// to a node refers to nothing. Costs as much as [`Graph::referred`].
     pub fn references_of(&self, namespace: &str, name: &str) -> BTreeSet<ReachedObject> {
         let mut found = BTreeSet::new();
-        each_reference(&Change::of(self), namespace, name, |object| {
+        each_reference(&mut Change::of(self), namespace, name, |object| {
             found.insert(object);
         });
         found
@@ -41,8 +41,9 @@ impl Graph {
 }
 
 /// Takes a pod and the objects to which it refers.
-fn each_reference(links: &Change<'_>, namespace: &str, name: &str, mut take: impl FnMut(ReachedObject)) {
+fn each_reference(links: &mut Change<'_>, namespace: &str, name: &str, mut take: impl FnMut(ReachedObject)) {
     let Some(pod) = links.find(&Key { kind: VertexKind::Pod, namespace, name }) else { return };
+    let links = &*links;
     let mut take = |id: VertexId| links.key(id).map(&mut take).unwrap_or_default();
     take(pod);
     for target in links.linked(pod) {

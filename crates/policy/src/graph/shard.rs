@@ -16,7 +16,7 @@
 //! | … | the links: of a pod the vertices that it refers to; of a volume its claim, then the vertices that its source refers to; of a claim its volumes, as the writer notes them |
 
 use super::node_set::{self, NodeSet};
-use super::table::{Bytes, Edit, Slot, Space, Table};
+use super::table::{Bytes, Edit, Record, Slot, Space, Table, mark_of};
 use super::vertex::{Hashes, NO_LINKS, NodeId, Tag, VertexError, VertexId, VertexKind};
 
 const HEAD: u32 = 0;
@@ -40,11 +40,25 @@ pub(super) struct Spot<'n> {
     pub(super) mark: u32,
 }
 
+/// What a decision asks: whether a node reaches an object. The numbers of names are compared while the shard is read.
+pub(super) trait Question {
+    /// The kind and the name of the object.
+    fn object(&self) -> (VertexKind, &str);
+    /// Whether its namespace has this number; zero is none.
+    fn is_namespace(&self, number: u32) -> bool;
+    /// The tag of the node.
+    fn tag(&self) -> Tag;
+    /// Whether the node has this ID.
+    fn is_node(&self, id: NodeId) -> bool;
+    /// The ID of the node, if it has one.
+    fn node(&self) -> Option<NodeId>;
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Shard(Table);
 
-/// Where the parts of a record are.
+/// Where the parts of a record are, from its first word.
 #[derive(Clone, Copy, Debug)]
 struct Parts {
     kind: u8,
@@ -56,30 +70,53 @@ struct Parts {
 }
 
 impl Parts {
-    fn of(table: &Table, index: u32) -> Self {
-        let head = table.word(index + HEAD);
-        let kind = (head & ((1 << KIND_BITS) - 1)) as u8;
-        let (mut name, mut length) = (index + LONG, head >> KIND_BITS & ((1 << LENGTH_BITS) - 1));
+    #[inline]
+    fn of(record: Record<'_>) -> Self {
+        let head = record.word(HEAD);
+        let kind = kind_in(head);
+        let (mut name, mut length) = (LONG, head >> KIND_BITS & ((1 << LENGTH_BITS) - 1));
         if length == ELSEWHERE {
-            length = table.word(name);
+            length = record.word(name);
             name += 1;
         }
         let bytes = length + u32::from(is_counted(kind));
         let mut links = name + bytes.div_ceil(4);
         let mut count = if is_counted(kind) {
-            table.word(name + length / 4).to_le_bytes().get(length as usize % 4).copied().map_or(0, u32::from)
+            let [a, b, c, d] = record.word(name + length / 4).to_le_bytes();
+            u32::from(match length % 4 {
+                0 => a,
+                1 => b,
+                2 => c,
+                _ => d,
+            })
         } else {
             u32::from(is_claim(kind))
         };
         if count == ELSEWHERE {
-            count = table.word(links);
+            count = record.word(links);
             links += 1;
         }
-        Self { kind, namespace: head >> (KIND_BITS + LENGTH_BITS), name, length, links, count }
+        let namespace = head >> (KIND_BITS + LENGTH_BITS);
+        Self { kind, namespace, name, length, links, count }
     }
 
-    fn size(self, index: u32) -> u32 {
-        self.links + self.count - index
+    fn size(self) -> u32 {
+        self.links + self.count
+    }
+
+    fn mark(self, record: Record<'_>, hashes: Hashes<'_>) -> u32 {
+        mark_of(hashes.of_vertex(self.kind, self.namespace, &record.text(self.name, self.length)))
+    }
+
+    /// Kind and name of a record.
+    #[inline]
+    fn kind_and_name(record: Record<'_>) -> (u8, Bytes) {
+        let head = record.word(HEAD);
+        let (name, length) = match head >> KIND_BITS & ((1 << LENGTH_BITS) - 1) {
+            ELSEWHERE => (LONG + 1, record.word(LONG)),
+            length => (LONG, length),
+        };
+        (kind_in(head), record.text(name, length))
     }
 }
 
@@ -96,48 +133,36 @@ fn is_claim(kind: u8) -> bool {
 impl Shard {
     /// Finds the number of a vertex. The writer must be locked.
     pub(super) fn find(&self, spot: &Spot<'_>) -> Option<u32> {
-        self.0.find(spot.mark, |slot| self.is_at(slot.index(), spot).then_some(slot.index()))
+        let Spot { kind, namespace, name, mark } = *spot;
+        self.0.find(mark, |slot| {
+            let is_it = is_at(self.0.record(slot.index()), kind, name, |number| number == namespace);
+            is_it.then_some(slot.index())
+        })
     }
 
-    /// Returns whether a node reaches the vertex of a key. This is the whole decision. The key's namespace and the node are
-    /// looked up only if the tag does not rule the node out, and while the shard is read.
-    pub(super) fn reaches<'n>(
-        &self,
-        mark: u32,
-        tag: Tag,
-        spot: impl Fn() -> Option<Spot<'n>>,
-        node: impl Fn() -> Option<NodeId>,
-    ) -> bool {
+    /// Returns whether a node reaches the vertex of a key. This is the whole decision. The vertex is read only if its tag does
+    /// not rule the node out.
+    pub(super) fn reaches(&self, mark: u32, question: &impl Question) -> bool {
+        let tag = question.tag();
         self.0.read(|| {
             let answer = self.0.find(mark, |slot| {
                 if slot.tag() != Tag::ANY && slot.tag() != tag {
                     return None;
                 }
-                let is_it = spot().is_some_and(|spot| self.is_at(slot.index(), &spot));
-                is_it.then(|| node().is_some_and(|node| self.contains(slot.index(), node)))
+                let record = self.0.record(slot.index());
+                let (kind, name) = question.object();
+                is_at(record, kind, name, |number| question.is_namespace(number)).then(|| {
+                    let word = record.word(NODES);
+                    node_set::contains(&self.0, word, |only| question.is_node(only), || question.node())
+                })
             });
             answer.unwrap_or(false)
         })
     }
 
-    fn is_at(&self, index: u32, spot: &Spot<'_>) -> bool {
-        let length = spot.name.len();
-        let short = u32::try_from(length).map_or(ELSEWHERE, |length| length.min(ELSEWHERE));
-        if self.0.word(index + HEAD) != head(spot.kind, short, spot.namespace) {
-            return false;
-        }
-        let is_long = short == ELSEWHERE;
-        (!is_long || self.0.word(index + LONG) as usize == length)
-            && self.0.has_text(index + LONG + u32::from(is_long), spot.name.as_bytes())
-    }
-
-    fn contains(&self, index: u32, node: NodeId) -> bool {
-        node_set::contains(&self.0, self.0.word(index + NODES), node)
-    }
-
     /// Begins a change. Readers of the shard wait until it is dropped.
     pub(super) fn edit<'t>(&'t self, space: &'t mut Space, hashes: Hashes<'t>) -> ShardEdit<'t> {
-        ShardEdit { edit: self.0.edit(space), shard: self, hashes }
+        ShardEdit { edit: self.0.edit(space), hashes }
     }
 
     // For the writer, which must be locked.
@@ -154,27 +179,27 @@ impl Shard {
 
     /// The links of a vertex, as the table in the module says.
     pub(super) fn links(&self, index: u32) -> impl Iterator<Item = u32> {
-        let Parts { links, count, .. } = Parts::of(&self.0, index);
-        self.0.words(links).take(count as usize)
+        let record = self.0.record(index);
+        let Parts { links, count, .. } = Parts::of(record);
+        (links..links + count).map(move |number| record.word(number))
     }
 
     /// The link of a claim; [`NO_LINKS`] of other vertices, and of a claim without volumes.
     pub(super) fn claim_link(&self, index: u32) -> u32 {
-        let kind = (self.0.word(index + HEAD) & ((1 << KIND_BITS) - 1)) as u8;
-        if is_claim(kind) { self.links(index).next().unwrap_or(NO_LINKS) } else { NO_LINKS }
+        claim_link(self.0.record(index))
     }
 
     /// Kind, number of the namespace and name of a vertex.
     pub(super) fn key(&self, index: u32) -> Option<(VertexKind, u32, String)> {
-        let Parts { kind, namespace, name, length, .. } = Parts::of(&self.0, index);
+        let record = self.0.record(index);
+        let Parts { kind, namespace, name, length, .. } = Parts::of(record);
         let kind = VertexKind::ALL.into_iter().find(|known| *known as u8 == kind)?;
-        Some((kind, namespace, String::from_utf8(self.0.text(name, length).into_vec()).ok()?))
+        Some((kind, namespace, String::from_utf8(record.text(name, length).into_vec()).ok()?))
     }
 
     /// The numbers of all vertices of a kind.
     pub(super) fn of_kind(&self, kind: VertexKind) -> impl Iterator<Item = u32> {
-        let kind_of = |index: u32| self.0.word(index + HEAD) & ((1 << KIND_BITS) - 1);
-        self.0.indices().filter(move |index| kind_of(*index) == kind as u32)
+        self.0.indices().filter(move |index| kind_in(self.0.word(index + HEAD)) == kind as u8)
     }
 
     /// The number of vertices.
@@ -182,14 +207,12 @@ impl Shard {
         self.0.len()
     }
 
-    /// Reads what a change of a vertex will read, for prefetching only.
-    pub(super) fn ahead(&self, index: u32, hashes: Hashes<'_>) -> u64 {
-        self.0.ahead(self.mark(index, hashes))
-    }
-
-    fn mark(&self, index: u32, hashes: Hashes<'_>) -> u32 {
-        let Parts { kind, namespace, name, length, .. } = Parts::of(&self.0, index);
-        mark_of(hashes.of_parts(kind, namespace, &self.0.text(name, length)))
+    /// Reads what the removal of a vertex in this namespace will read, for prefetching only. Returns the vertex's mark, and what
+    /// was read.
+    pub(super) fn ahead(&self, index: u32, namespace: &str, hashes: Hashes<'_>) -> (u32, u64) {
+        let (kind, name) = Parts::kind_and_name(self.0.record(index));
+        let mark = mark_of(hashes.of_parts(kind, namespace.as_bytes(), &name));
+        (mark, self.0.ahead(mark))
     }
 }
 
@@ -197,13 +220,12 @@ impl Shard {
 #[derive(Debug)]
 pub(super) struct ShardEdit<'t> {
     edit: Edit<'t>,
-    shard: &'t Shard,
     hashes: Hashes<'t>,
 }
 
-impl ShardEdit<'_> {
-    /// Creates a vertex that nobody holds and no node reaches. The caller has checked that the key is absent, and passes the
-    /// node, if any, that will be added first; this saves finding the slot again.
+impl<'t> ShardEdit<'t> {
+    /// Creates a vertex. The caller has checked that the key is absent. If a node is given, one holder has one reference from
+    /// it; otherwise nobody holds the vertex and no node reaches it.
     ///
     /// # Errors
     /// The shard is full, or the name is too long. Then nothing has changed.
@@ -213,10 +235,11 @@ impl ShardEdit<'_> {
         first: Option<NodeId>,
         links: &[VertexId],
     ) -> Result<u32, VertexError> {
-        let index = self.write(spot, node_set::expecting(first), links)?;
+        let index = self.write(spot, node_set::referred(first), links)?;
         let slot = Slot::new(spot.mark, first.map_or(Tag::ANY, NodeId::tag), index);
         if let Err(error) = self.edit.place(slot) {
-            self.free(index);
+            let size = Parts::of(self.edit.table.record(index)).size();
+            self.edit.free(index, size);
             return Err(error);
         }
         Ok(index)
@@ -233,10 +256,11 @@ impl ShardEdit<'_> {
         links: &[VertexId],
     ) -> Result<u32, VertexError> {
         let table = self.edit.table;
-        let nodes = table.word(index + NODES);
+        let old = table.record(index);
+        let nodes = old.word(NODES);
         let new = self.write(spot, nodes, links)?;
         self.edit.replace(spot.mark, index, Slot::new(spot.mark, node_set::tag(table, nodes), new));
-        self.free(index);
+        self.edit.free(index, Parts::of(old).size());
         Ok(new)
     }
 
@@ -244,103 +268,154 @@ impl ShardEdit<'_> {
         let kind = spot.kind as u8;
         let length = u16::try_from(spot.name.len()).map(u32::from).map_err(|_| VertexError::NameTooLong)?;
         let count = u32::try_from(links.len()).map_err(|_| VertexError::Full)?;
-        let few = count.min(ELSEWHERE);
-        let mut text = Bytes::from_slice(spot.name.as_bytes());
-        if is_counted(kind) {
-            text.push(few as u8);
-        }
+        let (few, is_counted) = (count.min(ELSEWHERE), is_counted(kind));
         let short = length.min(ELSEWHERE);
         let long = (short == ELSEWHERE).then_some(length);
-        let many = (is_counted(kind) && few == ELSEWHERE).then_some(count);
-        let words = text.len().div_ceil(4) as u32;
+        let many = (is_counted && few == ELSEWHERE).then_some(count);
         let claim = is_claim(kind).then_some(NO_LINKS);
-        let before = many.into_iter().chain(claim);
-        let size = LONG + u32::from(long.is_some()) + words + before.clone().count() as u32 + count;
-        let index = self.edit.keep(size, MOST)?;
-        self.edit.set_all(index, [head(spot.kind, short, spot.namespace), nodes].into_iter().chain(long));
-        let name = index + LONG + u32::from(long.is_some());
-        self.edit.set_text(name, &text);
-        self.edit.set_all(name + words, before.chain(links.iter().map(|id| id.0)));
+        let name = LONG + u32::from(long.is_some());
+        let after = name + (length + u32::from(is_counted)).div_ceil(4);
+        let first_link = after + u32::from(many.is_some()) + u32::from(claim.is_some());
+        let index = self.edit.keep(first_link + count, MOST)?;
+        let record = self.edit.table.record(index);
+        self.edit.set(record, HEAD, head(spot.kind, short, spot.namespace));
+        self.edit.set(record, NODES, nodes);
+        long.into_iter().for_each(|length| self.edit.set(record, LONG, length));
+        self.edit.set_text(record, name, spot.name.as_bytes(), is_counted.then_some(few as u8));
+        many.or(claim).into_iter().for_each(|word| self.edit.set(record, after, word));
+        for (number, link) in (first_link..).zip(links) {
+            self.edit.set(record, number, link.0);
+        }
         Ok(index)
     }
 
-    fn free(&mut self, index: u32) {
-        let size = Parts::of(self.edit.table, index).size(index);
-        self.edit.free(index, size);
+    /// A vertex, to be changed. Its mark is found when it is needed, if it is not known.
+    pub(super) fn vertex(&mut self, index: u32, mark: Option<u32>) -> VertexEdit<'_, 't> {
+        let record = self.edit.table.record(index);
+        VertexEdit { edit: &mut self.edit, hashes: self.hashes, index, record, mark }
+    }
+}
+
+/// A change of one vertex.
+#[derive(Debug)]
+pub(super) struct VertexEdit<'e, 't> {
+    edit: &'e mut Edit<'t>,
+    hashes: Hashes<'t>,
+    index: u32,
+    record: Record<'t>,
+    mark: Option<u32>,
+}
+
+impl<'t> VertexEdit<'_, 't> {
+    fn mark(&self) -> u32 {
+        self.mark.unwrap_or_else(|| Parts::of(self.record).mark(self.record, self.hashes))
     }
 
-    /// Removes a vertex, and returns the number of its namespace. Its space is reused.
-    pub(super) fn remove(&mut self, index: u32) -> u32 {
-        let Parts { namespace, .. } = Parts::of(self.edit.table, index);
-        let mark = self.shard.mark(index, self.hashes);
-        self.edit.displace(mark, index);
-        NodeSet::at(&mut self.edit, index + NODES).clear();
-        self.free(index);
-        namespace
+    fn nodes(&mut self) -> Option<NodeSet<'_, 't>> {
+        let word = self.record.cell(NODES)?;
+        Some(NodeSet::at(self.edit, word))
+    }
+
+    /// Removes the vertex, and returns the number of its namespace. Its space is reused.
+    pub(super) fn remove(&mut self) -> u32 {
+        let parts = Parts::of(self.record);
+        let mark = self.mark.unwrap_or_else(|| parts.mark(self.record, self.hashes));
+        self.edit.displace(mark, self.index);
+        if let Some(mut nodes) = self.nodes() {
+            nodes.clear();
+        }
+        self.edit.free(self.index, parts.size());
+        parts.namespace
     }
 
     /// Removes a vertex without holders, and returns the number of its namespace if it did.
-    pub(super) fn remove_if_unheld(&mut self, index: u32) -> Option<u32> {
-        let table = self.edit.table;
-        (node_set::holders(table, table.word(index + NODES)) == 0).then(|| self.remove(index))
+    pub(super) fn remove_if_unheld(&mut self) -> Option<u32> {
+        (node_set::holders(self.edit.table, self.record.word(NODES)) == 0).then(|| self.remove())
     }
 
     /// Adds one reference from a node; true if it is the node's first.
-    pub(super) fn add(&mut self, index: u32, node: NodeId) -> bool {
-        self.change_nodes(index, |nodes| nodes.add(node))
+    pub(super) fn add(&mut self, node: NodeId) -> bool {
+        self.change_nodes(|nodes| nodes.add(node))
     }
 
     /// Removes one reference from a node; true if it was the node's last.
-    pub(super) fn take(&mut self, index: u32, node: NodeId) -> bool {
-        self.change_nodes(index, |nodes| nodes.take(node))
+    pub(super) fn take(&mut self, node: NodeId) -> bool {
+        self.change_nodes(|nodes| nodes.take(node))
     }
 
-    /// Changes the nodes of a vertex, and the tag in its slot with them.
-    fn change_nodes(&mut self, index: u32, change: impl FnOnce(&mut NodeSet<'_, '_>) -> bool) -> bool {
-        let table = self.edit.table;
-        let tag = |at: u32| node_set::tag(table, table.word(at));
-        let at = index + NODES;
-        let before = tag(at);
-        let answer = change(&mut NodeSet::at(&mut self.edit, at));
-        let after = tag(at);
+    /// Adds a holder with one reference from a node; true if it is the node's first.
+    pub(super) fn refer(&mut self, node: NodeId) -> bool {
+        self.change_nodes(|nodes| nodes.refer(node))
+    }
+
+    /// Removes a holder with one reference from a node; true if it was the node's last.
+    pub(super) fn unrefer(&mut self, node: NodeId) -> bool {
+        self.change_nodes(|nodes| nodes.unrefer(node))
+    }
+
+    /// Changes the nodes of the vertex, and the tag in its slot with them.
+    fn change_nodes(&mut self, change: impl FnOnce(&mut NodeSet<'_, '_>) -> bool) -> bool {
+        let Some(mut nodes) = self.nodes() else { return false };
+        let before = nodes.tag();
+        let answer = change(&mut nodes);
+        let after = nodes.tag();
         if after != before {
-            let mark = self.shard.mark(index, self.hashes);
-            self.edit.replace(mark, index, Slot::new(mark, after, index));
+            let mark = self.mark();
+            self.edit.replace(mark, self.index, Slot::new(mark, after, self.index));
         }
         answer
     }
 
     /// Adds a holder: an object that refers to the vertex, or the vertex's own object.
-    pub(super) fn hold(&mut self, index: u32) {
-        NodeSet::at(&mut self.edit, index + NODES).hold();
+    pub(super) fn hold(&mut self) {
+        if let Some(mut nodes) = self.nodes() {
+            nodes.hold();
+        }
     }
 
-    /// Removes a holder. The vertex remains until [`ShardEdit::remove_if_unheld`].
-    pub(super) fn unhold(&mut self, index: u32) {
-        NodeSet::at(&mut self.edit, index + NODES).unhold();
+    /// Removes a holder. The vertex remains until [`VertexEdit::remove_if_unheld`].
+    pub(super) fn unhold(&mut self) {
+        if let Some(mut nodes) = self.nodes() {
+            nodes.unhold();
+        }
     }
 
     /// See [`Shard::claim_link`].
-    pub(super) fn claim_link(&self, index: u32) -> u32 {
-        self.shard.claim_link(index)
+    pub(super) fn claim_link(&self) -> u32 {
+        claim_link(self.record)
     }
 
     /// Sets the link of a claim.
-    pub(super) fn set_link(&mut self, index: u32, link: u32) {
-        let Parts { kind, links, .. } = Parts::of(self.edit.table, index);
+    pub(super) fn set_link(&mut self, link: u32) {
+        let Parts { kind, links, .. } = Parts::of(self.record);
         if is_claim(kind) {
-            self.edit.set(links, link);
+            self.edit.set_all(self.record, links, [link]);
         }
     }
 }
 
-fn head(kind: VertexKind, length: u32, namespace: u32) -> u32 {
-    namespace << (KIND_BITS + LENGTH_BITS) | length << KIND_BITS | kind as u32
+fn claim_link(record: Record<'_>) -> u32 {
+    if is_claim(kind_in(record.word(HEAD))) { record.word(Parts::of(record).links) } else { NO_LINKS }
 }
 
-/// The part of a hash that is stored. The lower half selects the shard.
-pub(super) fn mark_of(hash: u64) -> u32 {
-    (hash >> 32) as u32
+/// Whether a record is that of an object.
+fn is_at(record: Record<'_>, kind: VertexKind, name: &str, is_namespace: impl Fn(u32) -> bool) -> bool {
+    let length = name.len();
+    let short = u32::try_from(length).map_or(ELSEWHERE, |length| length.min(ELSEWHERE));
+    let is_long = short == ELSEWHERE;
+    let of_record = record.word(HEAD);
+    of_record & ((1 << (KIND_BITS + LENGTH_BITS)) - 1) == head(kind, short, 0)
+        && (!is_long || record.word(LONG) as usize == length)
+        && record.has_text(LONG + u32::from(is_long), name.as_bytes())
+        && is_namespace(of_record >> (KIND_BITS + LENGTH_BITS))
+}
+
+fn kind_in(head: u32) -> u8 {
+    (head & ((1 << KIND_BITS) - 1)) as u8
+}
+
+fn head(kind: VertexKind, length: u32, namespace: u32) -> u32 {
+    namespace << (KIND_BITS + LENGTH_BITS) | length << KIND_BITS | kind as u32
 }
 
 #[cfg(test)]
@@ -348,8 +423,33 @@ mod tests {
     use hashbrown::DefaultHashBuilder;
     use proptest::prelude::*;
 
-    use super::super::names::Numbers;
+    use super::super::names::Names;
     use super::*;
+
+    /// Asks for a secret without a namespace.
+    struct Asks(&'static str, NodeId);
+
+    impl Question for Asks {
+        fn object(&self) -> (VertexKind, &str) {
+            (VertexKind::Secret, self.0)
+        }
+
+        fn is_namespace(&self, number: u32) -> bool {
+            number == 0
+        }
+
+        fn tag(&self) -> Tag {
+            self.1.tag()
+        }
+
+        fn is_node(&self, id: NodeId) -> bool {
+            self.1 == id
+        }
+
+        fn node(&self) -> Option<NodeId> {
+            Some(self.1)
+        }
+    }
 
     proptest! {
         #[test]
@@ -360,10 +460,10 @@ mod tests {
             links in prop_oneof![prop::collection::vec(0_u32..1 << 30, 0..6), prop::collection::vec(0_u32..1 << 30, 250..260)],
             others in prop::collection::vec(0_u32..1 << 30, 0..300),
         ) {
-            let (hasher, numbers) = (DefaultHashBuilder::default(), Numbers::default());
-            let hashes = Hashes { hasher: &hasher, namespaces: &numbers };
+            let (hasher, names) = (DefaultHashBuilder::default(), Names::default());
+            let hashes = Hashes { hasher: &hasher, namespaces: &names };
             let (shard, mut space) = (Shard::default(), Space::default());
-            let mark = mark_of(hashes.of_parts(kind as u8, namespace, name.as_bytes()));
+            let mark = mark_of(hashes.of_vertex(kind as u8, 0, name.as_bytes()));
             let spot = Spot { kind, namespace, name: &name, mark };
             let is_linked = is_counted(kind as u8);
             let ids = |links: &[u32]| -> Vec<VertexId> {
@@ -374,22 +474,22 @@ mod tests {
             };
             let mut edit = shard.edit(&mut space, hashes);
             let mut index = edit.insert(&spot, None, &ids(&links)).unwrap();
-            edit.hold(index);
+            edit.vertex(index, None).hold();
             prop_assert_eq!(shard.links(index).collect::<Vec<_>>(), expected(&ids(&links)));
             if is_linked {
                 index = edit.relink(index, &spot, &ids(&others)).unwrap();
                 prop_assert_eq!(shard.links(index).collect::<Vec<_>>(), expected(&ids(&others)));
             }
-            prop_assert!(edit.add(index, NodeId(5)));
+            prop_assert!(edit.vertex(index, None).add(NodeId(5)));
             prop_assert_eq!(shard.find(&spot), Some(index));
             prop_assert_eq!(shard.key(index), Some((kind, namespace, name.clone())));
             prop_assert_eq!(shard.of_kind(kind).collect::<Vec<_>>(), vec![index]);
             let longer = format!("{name}x");
             prop_assert_eq!(shard.find(&Spot { name: &longer, ..spot }), None);
             prop_assert_eq!(shard.find(&Spot { namespace: namespace ^ 1, ..spot }), None);
-            prop_assert_eq!(edit.remove_if_unheld(index), None);
-            edit.unhold(index);
-            prop_assert_eq!(edit.remove_if_unheld(index), Some(namespace));
+            prop_assert_eq!(edit.vertex(index, None).remove_if_unheld(), None);
+            edit.vertex(index, None).unhold();
+            prop_assert_eq!(edit.vertex(index, None).remove_if_unheld(), Some(namespace));
             prop_assert_eq!((shard.find(&spot), shard.len()), (None, 0));
         }
 
@@ -398,12 +498,12 @@ mod tests {
             first in prop::option::of(0_u32..6),
             steps in prop::collection::vec((any::<bool>(), 0_u32..6), 0..60),
         ) {
-            let (hasher, numbers) = (DefaultHashBuilder::default(), Numbers::default());
-            let hashes = Hashes { hasher: &hasher, namespaces: &numbers };
+            let (hasher, names) = (DefaultHashBuilder::default(), Names::default());
+            let hashes = Hashes { hasher: &hasher, namespaces: &names };
             // Two nodes of each tag.
             let node = |number: u32| NodeId(((number / 2 + 1) << 20) | (number % 2));
             let named = |name: &'static str| {
-                let mark = mark_of(hashes.of_parts(VertexKind::Secret as u8, 0, name.as_bytes()));
+                let mark = mark_of(hashes.of_vertex(VertexKind::Secret as u8, 0, name.as_bytes()));
                 Spot { kind: VertexKind::Secret, namespace: 0, name, mark }
             };
             let (spot, other) = (named("b"), named("c"));
@@ -417,17 +517,15 @@ mod tests {
                 let count = &mut counts[number as usize];
                 let mut edit = shard.edit(&mut space, hashes);
                 if add {
-                    prop_assert_eq!(edit.add(index, node(number)), *count == 0);
+                    prop_assert_eq!(edit.vertex(index, None).add(node(number)), *count == 0);
                     *count += 1;
                 } else {
-                    prop_assert_eq!(edit.take(index, node(number)), *count == 1);
+                    prop_assert_eq!(edit.vertex(index, None).take(node(number)), *count == 1);
                     *count = count.saturating_sub(1);
                 }
                 drop(edit);
                 for (number, count) in (0..).zip(counts) {
-                    let asks = node(number);
-                    let answer = shard.reaches(spot.mark, asks.tag(), || Some(spot), || Some(asks));
-                    prop_assert_eq!(answer, count > 0);
+                    prop_assert_eq!(shard.reaches(spot.mark, &Asks("b", node(number))), count > 0);
                 }
                 let reaching = (0..).zip(counts).filter(|(_, count)| *count > 0).map(|(number, _)| node(number));
                 if let [only] = reaching.collect::<Vec<_>>()[..] {

@@ -20,26 +20,44 @@ use smallvec::SmallVec;
 use super::vertex::{Tag, VertexError, VertexId};
 use super::words::Words;
 
+/// Names of up to so many bytes are copied without allocation.
+const SHORT: usize = 64;
+
 /// The bytes of a name.
-pub(super) type Bytes = SmallVec<[u8; 64]>;
+pub(super) type Bytes = SmallVec<[u8; SHORT]>;
 
 /// After so many looks at an odd version the reader lets others run: the writer may wait for its processor.
 const LOOKS: u32 = 128;
 
+/// Records of fewer words are the rule.
+const LARGE: u32 = 64;
+
 /// A remainder of a record's space that is smaller than this is not cut off.
 const SMALLEST: u32 = 4;
 
-/// One entry of the hash table: 32 bits of the hash, a tag of eight bits, and the number of the record plus one. Zero is none.
+/// One entry of the hash table: 31 bits of the hash, a tag of eight bits, and the number of the record plus one. Zero is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot(u64);
 
+/// How far left the hash is in a slot.
+const MARK_SHIFT: u32 = VertexId::INDEX_BITS + 8;
+/// The number of bits of a hash in a slot.
+const MARK_BITS: u32 = 64 - MARK_SHIFT;
+
+/// The part of a hash that is in slots. Its lower half selects the shard.
+pub(super) fn mark_of(hash: u64) -> u32 {
+    (hash >> MARK_SHIFT) as u32
+}
+
 impl Slot {
     pub(super) fn new(mark: u32, tag: Tag, index: u32) -> Self {
-        Self(u64::from(mark) << 32 | u64::from(tag.0) << VertexId::INDEX_BITS | (u64::from(index) + 1))
+        Self(
+            u64::from(mark) << MARK_SHIFT | u64::from(tag.0) << VertexId::INDEX_BITS | (u64::from(index) + 1),
+        )
     }
 
     fn mark(self) -> u32 {
-        (self.0 >> 32) as u32
+        (self.0 >> MARK_SHIFT) as u32
     }
 
     pub(super) fn tag(self) -> Tag {
@@ -66,15 +84,73 @@ impl Slot {
 }
 
 /// See the module. Tables lie beside each other, and each is changed alone: none shares a cache line with another.
+///
+/// What a decision reads comes first, in one cache line.
 #[derive(Debug, Default)]
-#[repr(align(128))]
+#[repr(C, align(128))]
 pub(super) struct Table {
     version: AtomicU64,
-    /// The number of slots that are homes. A few more follow, for those that find the last homes taken.
-    homes: AtomicU32,
     slots: Words<AtomicU64>,
     words: Words<AtomicU32>,
+    /// The number of slots that are homes. A few more follow, for those that find the last homes taken.
+    homes: AtomicU32,
     live: AtomicUsize,
+}
+
+/// A record, found once for all of its words.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Record<'t> {
+    table: &'t Table,
+    at: u32,
+    /// The words of its segment from the first one on. A record may go on in the next segment.
+    rest: &'t [AtomicU32],
+}
+
+impl<'t> Record<'t> {
+    /// The place of a word; `None` beyond the end of the array.
+    #[inline]
+    pub(super) fn cell(self, number: u32) -> Option<&'t AtomicU32> {
+        match self.rest.get(number as usize) {
+            None => self.table.words.get(self.at.saturating_add(number)),
+            found => found,
+        }
+    }
+
+    /// A word of the record; zero beyond the end of the array.
+    #[inline]
+    pub(super) fn word(self, number: u32) -> u32 {
+        self.cell(number).map_or(0, |word| word.load(Relaxed))
+    }
+
+    /// A text of so many bytes that begins at a word.
+    pub(super) fn text(self, first: u32, length: u32) -> Bytes {
+        let mut buffer = [0; SHORT];
+        let (words, _) = buffer.as_chunks_mut();
+        if length as usize <= SHORT {
+            for (number, bytes) in (first..first + length.div_ceil(4)).zip(words) {
+                *bytes = self.word(number).to_le_bytes();
+            }
+            return Bytes::from_buf_and_len(buffer, length as usize);
+        }
+        let words = first..first + length.div_ceil(4);
+        let mut bytes: Bytes = words.flat_map(|number| self.word(number).to_le_bytes()).collect();
+        bytes.truncate(length as usize);
+        bytes
+    }
+
+    /// Whether the text that begins at a word begins with this one.
+    #[inline]
+    pub(super) fn has_text(self, first: u32, text: &[u8]) -> bool {
+        let (whole, last) = text.as_chunks();
+        let mut number = first;
+        for bytes in whole {
+            if self.word(number) != u32::from_le_bytes(*bytes) {
+                return false;
+            }
+            number += 1;
+        }
+        last.is_empty() || self.word(number).to_le_bytes().starts_with(last)
+    }
 }
 
 /// What only the writer knows of a table.
@@ -86,11 +162,14 @@ pub(super) struct Space {
     words: u32,
     used: u32,
     /// Where removed records were, by their size.
-    free: BTreeMap<u32, Vec<u32>>,
+    free: Vec<Vec<u32>>,
+    /// The same for sizes of [`LARGE`] and more.
+    free_large: BTreeMap<u32, Vec<u32>>,
 }
 
 impl Table {
     /// Reads until the table did not change meanwhile. Free of locks; `read` must cope with nonsense.
+    #[inline]
     pub(super) fn read<T>(&self, read: impl Fn() -> T) -> T {
         let mut looks = 0_u32;
         loop {
@@ -108,26 +187,17 @@ impl Table {
     }
 
     /// Passes the slots of a hash to `check`, until it answers.
+    #[inline]
     pub(super) fn find<T>(&self, mark: u32, mut check: impl FnMut(Slot) -> Option<T>) -> Option<T> {
-        let mut at = home(mark, self.homes.load(Relaxed));
-        loop {
-            let rest = self.slots.rest(at);
-            for cell in rest {
-                let slot = Slot::read(cell);
-                if slot.is_none() || slot.mark() > mark {
-                    return None;
-                }
-                if slot.mark() == mark
-                    && let Some(found) = check(slot)
-                {
-                    return Some(found);
-                }
+        let home = home(mark, self.homes.load(Relaxed));
+        let found = self.slots.walk(home, |cell, _| {
+            let slot = Slot::read(cell);
+            if slot.is_none() || slot.mark() > mark {
+                return Some(None);
             }
-            if rest.is_empty() {
-                return None;
-            }
-            at += rest.len() as u32;
-        }
+            if slot.mark() == mark { check(slot).map(Some) } else { None }
+        });
+        found.flatten()
     }
 
     /// Reads the home of a hash, for prefetching only.
@@ -147,35 +217,15 @@ impl Table {
     }
 
     /// A word of a record; zero beyond the end.
+    #[inline]
     pub(super) fn word(&self, at: u32) -> u32 {
         self.words.get(at).map_or(0, |word| word.load(Relaxed))
     }
 
-    /// The words from this one to the end.
-    pub(super) fn words(&self, at: u32) -> impl Iterator<Item = u32> {
-        self.words.from(at).map(|word| word.load(Relaxed))
-    }
-
-    /// Whether the text that begins at a word begins with this one.
-    pub(super) fn has_text(&self, at: u32, text: &[u8]) -> bool {
-        let rest = self.words.rest(at);
-        let word = |number: usize| match rest.get(number) {
-            Some(word) => word.load(Relaxed),
-            None => self.word(at + number as u32),
-        };
-        let (whole, last) = text.as_chunks();
-        whole.iter().enumerate().all(|(number, bytes)| word(number) == u32::from_le_bytes(*bytes))
-            && (last.is_empty() || word(whole.len()).to_le_bytes().starts_with(last))
-    }
-
-    /// A text of so many bytes that begins at a word.
-    pub(super) fn text(&self, at: u32, length: u32) -> Bytes {
-        let mut bytes = Bytes::with_capacity(length as usize + 3);
-        for word in self.words(at).take(length.div_ceil(4) as usize) {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-        bytes.truncate(length as usize);
-        bytes
+    /// The record that begins at a word.
+    #[inline]
+    pub(super) fn record(&self, at: u32) -> Record<'_> {
+        Record { table: self, at, rest: self.words.rest(at) }
     }
 
     /// Begins a change. Readers wait until it is dropped.
@@ -211,68 +261,67 @@ impl Edit<'_> {
             self.widen()?;
         }
         let mut carried = slot;
-        for cell in self.table.slots.from(self.home(slot.mark())) {
+        self.table.slots.walk(self.home(slot.mark()), |cell, _| {
             let found = Slot::read(cell);
-            if found.is_none() {
-                carried.write(cell);
-                break;
-            }
-            if found.mark() > carried.mark() {
+            if found.is_none() || found.mark() > carried.mark() {
                 carried.write(cell);
                 carried = found;
             }
-        }
-        self.table.live.fetch_add(1, Relaxed);
+            found.is_none().then_some(())
+        });
+        self.table.live.store(self.table.len() + 1, Relaxed);
         Ok(())
     }
 
     /// Removes the slot of a record.
     pub(super) fn displace(&mut self, mark: u32, index: u32) {
         let homes = self.table.homes.load(Relaxed);
-        let start = self.home(mark);
-        let mut cells = self.table.slots.from(start).zip(start..);
-        let Some((mut hole, _)) = cells.find(|(cell, _)| {
+        let mut hole: Option<&AtomicU64> = None;
+        self.table.slots.walk(self.home(mark), |cell, at| {
             let slot = Slot::read(cell);
-            slot.is_none() || (slot.mark() == mark && slot.index() == index)
-        }) else {
-            return;
-        };
-        if Slot::read(hole).is_none() {
-            return;
-        }
-        // Those after it that are not at home move up by one.
-        for (cell, at) in cells {
-            let slot = Slot::read(cell);
-            if slot.is_none() || home(slot.mark(), homes) >= at {
-                break;
+            match hole {
+                // Those after it that are not at home move up by one.
+                Some(_) if slot.is_none() || home(slot.mark(), homes) >= at => return Some(()),
+                Some(to) => slot.write(to),
+                None if slot.is_none() => return Some(()),
+                None if slot.mark() == mark && slot.index() == index => {}
+                None => return None,
             }
-            slot.write(hole);
-            hole = cell;
+            hole = Some(cell);
+            None
+        });
+        if let Some(hole) = hole {
+            Slot(0).write(hole);
+            self.table.live.store(self.table.len() - 1, Relaxed);
         }
-        Slot(0).write(hole);
-        self.table.live.fetch_sub(1, Relaxed);
     }
 
     /// Gives the slot of a record another tag or another record.
     pub(super) fn replace(&mut self, mark: u32, index: u32, new: Slot) {
-        let cells = self.table.slots.from(self.home(mark));
-        let mut cells = cells.take_while(|cell| !Slot::read(cell).is_none());
-        if let Some(cell) =
-            cells.find(|cell| Slot::read(cell).mark() == mark && Slot::read(cell).index() == index)
-        {
-            new.write(cell);
-        }
+        self.table.slots.walk(self.home(mark), |cell, _| {
+            let slot = Slot::read(cell);
+            if slot.mark() == mark && slot.index() == index {
+                new.write(cell);
+                return Some(());
+            }
+            slot.is_none().then_some(())
+        });
     }
 
     fn home(&self, mark: u32) -> u32 {
         home(mark, self.table.homes.load(Relaxed))
     }
 
-    /// Whether one more slot leaves an eighth of the homes empty, and finds an empty place after its home.
+    /// Whether one more slot leaves a fifth of the homes empty, and finds an empty place after its home.
     fn has_room(&self, mark: u32) -> bool {
         let homes = u64::from(self.table.homes.load(Relaxed));
-        (self.table.len() as u64 + 1) * 8 <= homes * 7
-            && self.table.slots.from(self.home(mark)).any(|cell| Slot::read(cell).is_none())
+        (self.table.len() as u64 + 1) * 5 <= homes * 4
+            && (self.is_empty(self.space.slots - 1)
+                || (self.home(mark)..self.space.slots).any(|at| self.is_empty(at)))
+    }
+
+    fn is_empty(&self, at: u32) -> bool {
+        self.table.slots.get(at).is_some_and(|cell| Slot::read(cell).is_none())
     }
 
     /// Adds slots, by about an eighth, and gives all their new homes.
@@ -301,17 +350,23 @@ impl Edit<'_> {
     /// # Errors
     /// There is none below `most`.
     pub(super) fn keep(&mut self, size: u32, most: u32) -> Result<u32, VertexError> {
-        if let Some(at) = self.space.free.get_mut(&size).and_then(Vec::pop) {
+        let same = if size < LARGE {
+            self.space.free.get_mut(size as usize)
+        } else {
+            self.space.free_large.get_mut(&size)
+        };
+        if let Some(at) = same.and_then(Vec::pop) {
             return Ok(at);
         }
-        // A larger one, what remains of which is still of use.
-        let larger = self.space.free.range_mut(size + SMALLEST..).find(|(_, places)| !places.is_empty());
+        // The space of a large record, of which the rest is still of use.
+        let larger =
+            self.space.free_large.range_mut(size + SMALLEST..).find(|(_, places)| !places.is_empty());
         if let Some((larger, places)) = larger
             && let Some(at) = places.pop()
         {
             let larger = *larger;
             if places.is_empty() {
-                self.space.free.remove(&larger);
+                self.space.free_large.remove(&larger);
             }
             self.free(at + size, larger - size);
             return Ok(at);
@@ -330,32 +385,54 @@ impl Edit<'_> {
 
     /// Takes back the space of a record.
     pub(super) fn free(&mut self, at: u32, size: u32) {
-        self.space.free.entry(size).or_default().push(at);
+        if size >= LARGE {
+            self.space.free_large.entry(size).or_default().push(at);
+            return;
+        }
+        if self.space.free.is_empty() {
+            self.space.free.resize_with(LARGE as usize, Vec::new);
+        }
+        if let Some(places) = self.space.free.get_mut(size as usize) {
+            places.push(at);
+        }
     }
 
-    pub(super) fn set(&mut self, at: u32, word: u32) {
-        if let Some(cell) = self.table.words.get(at) {
+    /// Sets a word of a record.
+    #[inline]
+    pub(super) fn set(&mut self, record: Record<'_>, number: u32, word: u32) {
+        if let Some(cell) = record.cell(number) {
             cell.store(word, Relaxed);
         }
     }
 
-    /// Sets the words from this one on.
-    pub(super) fn set_all(&mut self, at: u32, words: impl IntoIterator<Item = u32>) {
-        for (cell, word) in self.table.words.from(at).zip(words) {
-            cell.store(word, Relaxed);
+    /// Sets the words of a record from this one on.
+    pub(super) fn set_all(&mut self, record: Record<'_>, first: u32, words: impl IntoIterator<Item = u32>) {
+        let mut words = words.into_iter();
+        let here = record.rest.get(first as usize..).unwrap_or_default();
+        for cell in here {
+            match words.next() {
+                Some(word) => cell.store(word, Relaxed),
+                None => return,
+            }
+        }
+        for (number, word) in (first + here.len() as u32..).zip(words) {
+            self.set(record, number, word);
         }
     }
 
-    /// Writes a text, filled up to whole words with zeros.
-    pub(super) fn set_text(&mut self, at: u32, text: &[u8]) {
-        self.set_all(
-            at,
-            text.chunks(4).map(|chunk| {
-                let mut bytes = [0; 4];
-                bytes.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
-                u32::from_le_bytes(bytes)
-            }),
-        );
+    /// Writes a text and, if given, one byte after it, filled up to whole words with zeros.
+    pub(super) fn set_text(&mut self, record: Record<'_>, first: u32, text: &[u8], after: Option<u8>) {
+        let (whole, last) = text.as_chunks();
+        let mut number = first;
+        for bytes in whole {
+            self.set(record, number, u32::from_le_bytes(*bytes));
+            number += 1;
+        }
+        if !last.is_empty() || after.is_some() {
+            let mut end = [0; 4];
+            end.iter_mut().zip(last.iter().copied().chain(after)).for_each(|(to, from)| *to = from);
+            self.set(record, number, u32::from_le_bytes(end));
+        }
     }
 }
 
@@ -365,7 +442,7 @@ fn yield_now() {
 }
 
 fn home(mark: u32, homes: u32) -> u32 {
-    ((u64::from(mark) * u64::from(homes)) >> 32) as u32
+    ((u64::from(mark) * u64::from(homes)) >> MARK_BITS) as u32
 }
 
 #[cfg(test)]
@@ -375,6 +452,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    const LAST: u32 = (1 << MARK_BITS) - 1;
 
     /// The records of a table: two words each, the second of which is the key.
     fn found(table: &Table, mark: u32, key: u32) -> Option<u32> {
@@ -395,12 +474,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_table_equals_a_plain_map(
-            marks in prop_oneof![Just(2_u32), Just(3), Just(50), Just(u32::MAX)],
+            marks in prop_oneof![Just(2_u32), Just(3), Just(50), Just(LAST)],
             steps in prop::collection::vec((prop::bool::weighted(0.6), 0_u32..600, 2_u32..9), 0..1500),
         ) {
             let (table, mut space) = (Table::default(), Space::default());
             // Few marks, so that many slots share one, from the first home to the last.
-            let mark = |key: u32| (key.wrapping_mul(0x9e37_79b9) % marks) * (u32::MAX / marks.saturating_sub(1).max(1));
+            let mark = |key: u32| (key.wrapping_mul(0x9e37_79b9) % marks) * (LAST / (marks - 1));
             let mut model: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
             for (insert, key, size) in steps {
                 let there = found(&table, mark(key), key);
@@ -411,7 +490,7 @@ mod tests {
                         let index = edit.keep(size, VertexId::MAX_INDEX).unwrap();
                         let overlaps = |(other, of): &(u32, u32)| index < other + of && *other < index + size;
                         prop_assert!(!model.values().any(overlaps), "{} is in use", index);
-                        edit.set_all(index, [0, key]);
+                        edit.set_all(table.record(index), 0, [0, key]);
                         edit.place(Slot::new(mark(key), Tag(key as u8), index)).unwrap();
                         model.insert(key, (index, size));
                     }
@@ -445,12 +524,12 @@ mod tests {
             let mut edit = table.edit(&mut space);
             edit.keep(before.max(1), VertexId::MAX_INDEX).unwrap();
             let at = edit.keep(64, VertexId::MAX_INDEX).unwrap();
-            edit.set_text(at, text.as_bytes());
+            edit.set_text(table.record(at), 0, text.as_bytes(), None);
             drop(edit);
-            prop_assert_eq!(&*table.text(at, text.len() as u32), text.as_bytes());
-            prop_assert!(table.has_text(at, text.as_bytes()));
+            prop_assert_eq!(&*table.record(at).text(0, text.len() as u32), text.as_bytes());
+            prop_assert!(table.record(at).has_text(0, text.as_bytes()));
             if other.len() <= text.len() {
-                prop_assert_eq!(table.has_text(at, other.as_bytes()), text.starts_with(&other));
+                prop_assert_eq!(table.record(at).has_text(0, other.as_bytes()), text.starts_with(&other));
             }
         }
     }
@@ -460,7 +539,7 @@ mod tests {
         let (table, mut space) = (Table::default(), Space::default());
         let mut edit = table.edit(&mut space);
         let first = edit.keep(2, VertexId::MAX_INDEX).unwrap();
-        edit.set_all(first, [0, 7]);
+        edit.set_all(table.record(first), 0, [0, 7]);
         edit.place(Slot::new(1, Tag::ANY, first)).unwrap();
         while edit.keep(1 << 20, VertexId::MAX_INDEX).is_ok() {}
         assert_eq!(edit.keep(1 << 20, VertexId::MAX_INDEX), Err(VertexError::Full));

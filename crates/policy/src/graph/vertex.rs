@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher};
 
 use hashbrown::DefaultHashBuilder;
 
-use super::names::{Hashed, NUMBERS, Numbers};
+use super::names::{Hashed, NUMBERS, Names};
 
 /// The kinds of vertices other than nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -76,31 +76,38 @@ pub(super) struct Key<'a> {
     pub(super) name: &'a str,
 }
 
-/// Hashes keys. The hash of a namespace is part of that of a vertex, so that a vertex is hashed without its namespace's name.
+/// Hashes keys, and vertices by the number of their namespace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Hashes<'w> {
-    pub(super) hasher: &'w DefaultHashBuilder,
-    pub(super) namespaces: &'w Numbers,
+pub(super) struct Hashes<'g> {
+    pub(super) hasher: &'g DefaultHashBuilder,
+    pub(super) namespaces: &'g Names,
 }
 
 impl Hashes<'_> {
-    /// The hash of a vertex, given the number of its namespace plus one, or zero.
-    pub(super) fn of_parts(self, kind: u8, namespace: u32, name: &[u8]) -> u64 {
-        let namespace = namespace.checked_sub(1).map_or(NO_NAMESPACE, |number| self.namespaces.hash(number));
-        hash_parts(self.hasher, namespace, kind, name)
+    /// The hash of a key.
+    #[inline]
+    pub(super) fn of(self, key: &Key<'_>) -> u64 {
+        self.of_parts(key.kind as u8, key.namespace.as_bytes(), key.name.as_bytes())
     }
-}
 
-/// In place of the hash of a namespace, for keys without one.
-pub(super) const NO_NAMESPACE: u64 = 0;
+    /// The hash of a vertex, given the number of its namespace plus one, or zero. The writer must be locked.
+    pub(super) fn of_vertex(self, kind: u8, namespace: u32, name: &[u8]) -> u64 {
+        match namespace.checked_sub(1) {
+            Some(number) => self.of_parts(kind, &self.namespaces.text(number), name),
+            None => self.of_parts(kind, b"", name),
+        }
+    }
 
-/// The hash of a vertex, given that of its namespace.
-pub(super) fn hash_parts(hasher: &DefaultHashBuilder, namespace: u64, kind: u8, name: &[u8]) -> u64 {
-    let mut state = hasher.build_hasher();
-    state.write_u64(namespace);
-    state.write_u8(kind);
-    state.write(name);
-    state.finish()
+    /// The hash of a vertex in a namespace.
+    #[inline]
+    pub(super) fn of_parts(self, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
+        let mut state = self.hasher.build_hasher();
+        // The length of the namespace distinguishes "a" + "bc" from "ab" + "c".
+        state.write_u64((namespace.len() as u64) << 8 | u64::from(kind));
+        state.write(namespace);
+        state.write(name);
+        state.finish()
+    }
 }
 
 /// A vertex: its shard, and its index in the shard.
@@ -108,7 +115,7 @@ pub(super) fn hash_parts(hasher: &DefaultHashBuilder, namespace: u64, kind: u8, 
 pub(super) struct VertexId(pub(super) u32);
 
 impl VertexId {
-    pub(super) const INDEX_BITS: u32 = 24;
+    pub(super) const INDEX_BITS: u32 = 25;
     /// One more than the largest index in a shard.
     pub(super) const MAX_INDEX: u32 = 1 << Self::INDEX_BITS;
 

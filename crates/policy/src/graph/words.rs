@@ -28,6 +28,7 @@ impl<A> Default for Words<A> {
 
 impl<A: Default> Words<A> {
     /// The segment of a word, and the word's place there.
+    #[inline]
     fn place(at: u32) -> (usize, usize) {
         match at.checked_ilog2() {
             Some(bits) if bits >= FIRST_BITS => {
@@ -40,6 +41,7 @@ impl<A: Default> Words<A> {
     }
 
     /// The words from this one to the end of its segment; none if it is beyond the end of the array.
+    #[inline]
     pub(super) fn rest(&self, at: u32) -> &[A] {
         let (segment, offset) = Self::place(at);
         let segment = self.segments.get().and_then(|segments| segments.get(segment)).and_then(OnceLock::get);
@@ -47,8 +49,30 @@ impl<A: Default> Words<A> {
     }
 
     /// A word; `None` beyond the end of the array.
+    #[inline]
     pub(super) fn get(&self, at: u32) -> Option<&A> {
         self.rest(at).first()
+    }
+
+    /// Passes the words from this one on to `take`, with their places, until it answers or the array ends.
+    #[inline]
+    pub(super) fn walk<'w, T>(
+        &'w self,
+        mut at: u32,
+        mut take: impl FnMut(&'w A, u32) -> Option<T>,
+    ) -> Option<T> {
+        loop {
+            let rest = self.rest(at);
+            if rest.is_empty() {
+                return None;
+            }
+            for word in rest {
+                if let Some(found) = take(word, at) {
+                    return Some(found);
+                }
+                at += 1;
+            }
+        }
     }
 
     /// The words from this one to the end of the array.

@@ -3,14 +3,16 @@
 //! The vertex of a pod or of a volume remembers the references of its object, so that a change is applied as a difference: new
 //! references are added before old ones are removed (NA-41).
 
+use std::cmp::Ordering;
 use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
 
-use super::names::Numbers;
-use super::shard::{Shard, ShardEdit, Spot, mark_of};
+use smallvec::SmallVec;
+
+use super::shard::{Shard, ShardEdit, Spot, VertexEdit};
 use super::slab::{Ids, Slab};
-use super::table::Space;
-use super::vertex::{Hashes, Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
+use super::table::{Space, mark_of};
+use super::vertex::{Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
 use super::{Graph, SHARDS};
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
@@ -25,23 +27,47 @@ const SEVERAL: u32 = 1 << 31;
 #[derive(Debug)]
 pub(super) struct Writer {
     shards: [Space; SHARDS],
-    pub(super) namespaces: Numbers,
-    pub(super) nodes: Numbers,
+    namespaces: Space,
+    nodes: Space,
+    /// The namespace that was held last, with its number: most vertices of an object are in one.
+    recent: (String, u32),
     /// The volumes of claims that have several.
     claims: Slab<Ids>,
     /// A reused buffer for collecting references.
-    scratch: Vec<VertexId>,
+    scratch: Vec<Target>,
 }
 
 impl Default for Writer {
     fn default() -> Self {
         Self {
             shards: std::array::from_fn(|_| Space::default()),
-            namespaces: Numbers::default(),
-            nodes: Numbers::default(),
+            namespaces: Space::default(),
+            nodes: Space::default(),
+            recent: (String::new(), 0),
             claims: Slab::default(),
             scratch: Vec::new(),
         }
+    }
+}
+
+/// A vertex that a pod refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    id: VertexId,
+    /// Whether it was made for the pod, and has the pod's reference already.
+    is_made: bool,
+}
+
+impl Ord for Target {
+    /// Of two for the same vertex the one that was made comes first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.id, !self.is_made).cmp(&(other.id, !other.is_made))
+    }
+}
+
+impl PartialOrd for Target {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -82,39 +108,58 @@ impl<'g> Change<'g> {
         let mut targets = std::mem::take(&mut self.writer.scratch);
         targets.clear();
         let done = self.pod_targets(pod, node, &mut targets).and_then(|()| {
-            // NA-40
+            // NA-40: each once; one that was made comes first.
             targets.sort_unstable();
-            targets.dedup();
+            targets.dedup_by_key(|target| target.id);
             self.connect_pod(&key, node, &targets)
         });
-        // After a failure there may be vertices without holders.
+        // After a failure there may be vertices that nothing refers to.
         if done.is_err() {
+            targets
+                .iter()
+                .filter(|target| target.is_made)
+                .for_each(|target| self.detach(target.id, None, node));
             self.release_node(node);
             self.delete(&key);
-            targets.iter().for_each(|id| self.drop_if_unheld(*id));
+            targets.iter().for_each(|target| self.drop_if_unheld(target.id));
         }
         self.writer.scratch = targets;
         done
     }
 
-    /// Collects the vertices that a pod refers to, creating them if needed; duplicates included.
+    /// Collects the vertices that a pod refers to; duplicates included. Those that are missing are made, with the pod's
+    /// reference.
     fn pod_targets(
         &mut self,
         pod: &Pod<'_>,
         node: NodeId,
-        targets: &mut Vec<VertexId>,
+        targets: &mut Vec<Target>,
     ) -> Result<(), VertexError> {
         if pod.is_mirror() {
             return Ok(()); // NA-57
         }
         let namespace: &str = &pod.metadata.namespace;
         let mut result = Ok(());
+        let mut is_told = false;
         let mut refer = |kind, name: &str| {
-            if result.is_ok() && !name.is_empty() {
-                match self.find_or_make(&Key { kind, namespace, name }, Some(node)) {
-                    Ok(id) => targets.push(id),
-                    Err(error) => result = Err(error),
-                }
+            if result.is_err() || name.is_empty() {
+                return;
+            }
+            let key = Key { kind, namespace, name };
+            let place = self.place(&key);
+            let found = self.find_at(&key, place).map(|id| Target { id, is_made: false });
+            let target = found.map_or_else(
+                || {
+                    if !std::mem::replace(&mut is_told, true) {
+                        self.tell([node]);
+                    }
+                    self.make_at(&key, place, Some(node), &[]).map(|id| Target { id, is_made: true })
+                },
+                Ok,
+            );
+            match target {
+                Ok(target) => targets.push(target),
+                Err(error) => result = Err(error),
             }
         };
         refer(VertexKind::ServiceAccount, pod.service_account()); // NA-58
@@ -128,32 +173,35 @@ impl<'g> Change<'g> {
 
     /// Connects a pod to its node, which the caller already holds for it, and to its references. After a failure the
     /// node is still held.
-    fn connect_pod(&mut self, key: &Key<'_>, node: NodeId, targets: &[VertexId]) -> Result<(), VertexError> {
-        let Some(old) = self.find(key) else {
-            let pod = self.make(key, Some(node), targets)?;
+    fn connect_pod(&mut self, key: &Key<'_>, node: NodeId, targets: &[Target]) -> Result<(), VertexError> {
+        let ids: Ids = targets.iter().map(|target| target.id).collect();
+        let place = self.place(key);
+        let Some(old) = self.find_at(key, place) else {
             self.tell([node]);
-            targets.iter().for_each(|target| self.attach(*target, node));
-            self.write(pod, |shard, index| {
-                shard.add(index, node);
-                shard.hold(index);
-            });
-            return Ok(());
+            self.attach_all(targets, node);
+            let made = self.make_at(key, place, Some(node), &ids);
+            if made.is_err() {
+                for target in targets.iter().filter(|target| !target.is_made) {
+                    self.detach(target.id, None, node);
+                }
+            }
+            return made.map(drop);
         };
         let (old_node, old_targets) = (self.shard(old).only_node(old.index()), self.linked(old));
         let stays = old_node == Some(node);
-        if stays && *old_targets == *targets {
+        if stays && old_targets == ids {
             self.release_node(node);
             return Ok(());
         }
-        let pod = self.relink(old, key, targets)?;
+        let pod = self.relink(old, key, &ids)?;
         self.tell(old_node.into_iter().filter(|old| *old != node).chain([node]));
         // The new references first, then the old ones (NA-41).
-        targets.iter().for_each(|target| self.attach(*target, node));
+        self.attach_all(targets, node);
         if !stays {
             self.add_direct(pod, node);
         }
         if let Some(old_node) = old_node {
-            self.disconnect_pod(&old_targets, old_node);
+            self.disconnect_pod(key.namespace, &old_targets, old_node);
             if !stays {
                 self.take_direct(pod, old_node);
             }
@@ -163,10 +211,18 @@ impl<'g> Change<'g> {
         Ok(())
     }
 
-    fn disconnect_pod(&mut self, targets: &Ids, node: NodeId) {
-        self.warm(targets);
-        for target in targets {
-            self.detach(*target, node);
+    /// Adds a pod's references to those that were not made with them.
+    fn attach_all(&mut self, targets: &[Target], node: NodeId) {
+        for target in targets.iter().filter(|target| !target.is_made) {
+            self.attach(target.id, node);
+        }
+    }
+
+    /// Removes the references of a pod in this namespace.
+    fn disconnect_pod(&mut self, namespace: &str, targets: &Ids, node: NodeId) {
+        let marks = self.warm(namespace, targets);
+        for (at, target) in targets.iter().enumerate() {
+            self.detach(*target, marks.get(at).copied(), node);
         }
     }
 
@@ -176,33 +232,31 @@ impl<'g> Change<'g> {
             self.delete(key);
             return Ok(());
         }
-        let found = self.hold_node(node).and_then(|node| {
-            let found = self.find_or_make(key, Some(node));
-            if found.is_err() {
-                self.release_node(node);
-            }
-            Ok((found?, node))
-        });
-        let (id, node) = match found {
-            Ok(found) => found,
+        let node = match self.hold_node(node) {
+            Ok(node) => node,
             Err(error) => {
                 self.delete(key);
                 return Err(error);
             }
         };
-        match self.shard(id).only_node(id.index()) {
-            None => {
-                self.tell([node]);
-                self.add_direct(id, node);
-                self.hold(id);
+        let place = self.place(key);
+        let Some(id) = self.find_at(key, place) else {
+            self.tell([node]);
+            let made = self.make_at(key, place, Some(node), &[]);
+            if made.is_err() {
+                self.release_node(node);
             }
-            Some(old) if old == node => self.release_node(old),
-            Some(old) => {
+            return made.map(drop);
+        };
+        match self.shard(id).only_node(id.index()) {
+            Some(old) if old != node => {
                 self.tell([node, old]);
                 self.add_direct(id, node);
                 self.take_direct(id, old);
                 self.release_node(old);
             }
+            // It holds the node already.
+            _ => self.release_node(node),
         }
         Ok(())
     }
@@ -220,7 +274,7 @@ impl<'g> Change<'g> {
         let mut targets = Vec::new();
         let mut failure = None;
         let mut refer = |kind, namespace: &str, name: &str| {
-            match self.find_or_make(&Key { kind, namespace, name }, None) {
+            match self.find_or_make(&Key { kind, namespace, name }) {
                 Ok(id) => targets.push(id),
                 Err(error) => failure = Some(error),
             };
@@ -246,14 +300,14 @@ impl<'g> Change<'g> {
         claim: &Key<'_>,
         targets: &[VertexId],
     ) -> Result<(), VertexError> {
-        let claim = self.find_or_make(claim, None)?;
+        let claim = self.find_or_make(claim)?;
         let links: Ids = [claim].into_iter().chain(targets.iter().copied()).collect();
         let old = self.find(key).map(|id| (id, self.linked(id)));
         if old.as_ref().is_some_and(|(_, old)| *old == links) {
             return Ok(());
         }
         let volume = match &old {
-            None => self.make(key, None, &links),
+            None => self.make_at(key, self.place(key), None, &links),
             Some((id, _)) => self.relink(*id, key, &links),
         };
         let volume = match volume {
@@ -297,23 +351,24 @@ impl<'g> Change<'g> {
 
     /// Removes a vertex with all its edges.
     pub(super) fn delete(&mut self, key: &Key<'_>) {
-        let Some(id) = self.find(key) else { return };
+        let place = self.place(key);
+        let Some(id) = self.find_at(key, place) else { return };
         let node = self.shard(id).only_node(id.index());
         match key.kind {
             VertexKind::Pod => {
                 self.tell(node);
                 let targets = self.linked(id);
                 if let Some(node) = node {
-                    self.disconnect_pod(&targets, node);
+                    self.disconnect_pod(key.namespace, &targets, node);
                     self.release_node(node);
                 }
                 // With its links and its node.
-                self.remove(id);
+                self.remove(id, place.mark);
             }
             VertexKind::PersistentVolume => {
                 let links = self.linked(id);
                 self.disconnect_volume(id, id, &links);
-                self.remove(id);
+                self.remove(id, place.mark);
             }
             VertexKind::VolumeAttachment | VertexKind::ResourceSlice | VertexKind::PodCertificateRequest => {
                 if let Some(node) = node {
@@ -327,32 +382,34 @@ impl<'g> Change<'g> {
         }
     }
 
-    /// Prefetches the memory that removing these vertices will touch. In a large graph every vertex is a cache miss.
-    /// Read one after the other, the misses add up; read together, they overlap.
-    fn warm(&self, ids: &[VertexId]) {
-        let ids = ids.iter().take(WARM);
-        let slots = ids.map(|id| self.shard(*id).ahead(id.index(), self.hashes()));
-        black_box(slots.fold(0, |all, slot| all ^ slot));
+    /// Prefetches the memory that removing these vertices will touch, and returns their marks. In a large graph every vertex is
+    /// a cache miss. Read one after the other, the misses add up; read together, they overlap.
+    fn warm(&self, namespace: &str, ids: &[VertexId]) -> SmallVec<[u32; WARM]> {
+        let hashes = self.graph.hashes();
+        let ahead = ids.iter().take(WARM).map(|id| self.shard(*id).ahead(id.index(), namespace, hashes));
+        ahead
+            .map(|(mark, slot)| {
+                black_box(slot);
+                mark
+            })
+            .collect()
     }
 
     /// Adds one reference from a pod on a node; a claim passes it on to its volumes.
     fn attach(&mut self, id: VertexId, node: NodeId) {
-        let (first, link) = self.write(id, |shard, index| {
-            shard.hold(index);
-            (shard.add(index, node), shard.claim_link(index))
-        });
+        let (first, link) = self.write(id, |vertex| (vertex.refer(node), vertex.claim_link()));
         if first {
             self.each_volume(link, |change, id| change.add_direct(id, node));
         }
     }
 
     /// Removes one reference; a claim passes this on to its volumes.
-    fn detach(&mut self, id: VertexId, node: NodeId) {
-        let (last, link, namespace) = self.write(id, |shard, index| {
-            let (last, link) = (shard.take(index, node), shard.claim_link(index));
-            shard.unhold(index);
+    fn detach(&mut self, id: VertexId, mark: Option<u32>, node: NodeId) {
+        let (last, link, namespace) = self.edit(id.shard(), |shard| {
+            let mut vertex = shard.vertex(id.index(), mark);
+            let (last, link) = (vertex.unrefer(node), vertex.claim_link());
             // The volumes of a claim hold it.
-            (last, link, shard.remove_if_unheld(index))
+            (last, link, vertex.remove_if_unheld())
         });
         self.release_namespace(namespace.unwrap_or(0));
         if last {
@@ -362,6 +419,9 @@ impl<'g> Change<'g> {
 
     /// Visits the volumes of a claim, and the vertices that their sources refer to.
     fn each_volume(&mut self, link: u32, mut visit: impl FnMut(&mut Self, VertexId)) {
+        if link == NO_LINKS {
+            return;
+        }
         for volume in self.volumes_of(link) {
             visit(self, volume);
             self.linked(volume).iter().skip(1).for_each(|target| visit(self, *target));
@@ -410,31 +470,26 @@ impl<'g> Change<'g> {
         }
     }
 
-    fn hashes(&self) -> Hashes<'_> {
-        Hashes { hasher: &self.graph.hasher, namespaces: &self.writer.namespaces }
-    }
-
     pub(super) fn shard(&self, id: VertexId) -> &'g Shard {
         self.graph.shard_at(id.shard())
     }
 
-    fn write<T>(&mut self, id: VertexId, write: impl FnOnce(&mut ShardEdit<'_>, u32) -> T) -> T {
-        self.edit(id.shard(), |shard| write(shard, id.index()))
+    fn write<T>(&mut self, id: VertexId, write: impl FnOnce(&mut VertexEdit<'_, '_>) -> T) -> T {
+        self.edit(id.shard(), |shard| write(&mut shard.vertex(id.index(), None)))
     }
 
-    fn edit<T>(&mut self, shard: u32, edit: impl FnOnce(&mut ShardEdit<'_>) -> T) -> T {
-        let Writer { shards: [first, others @ ..], namespaces, .. } = &mut *self.writer;
+    fn edit<T>(&mut self, shard: u32, edit: impl for<'e> FnOnce(&mut ShardEdit<'e>) -> T) -> T {
+        let Writer { shards: [first, others @ ..], .. } = &mut *self.writer;
         let other = shard.checked_sub(1).and_then(|at| others.get_mut(at as usize));
-        let hashes = Hashes { hasher: &self.graph.hasher, namespaces };
-        edit(&mut self.graph.shard_at(shard).edit(other.unwrap_or(first), hashes))
+        edit(&mut self.graph.shard_at(shard).edit(other.unwrap_or(first), self.graph.hashes()))
     }
 
     fn add_direct(&mut self, id: VertexId, node: NodeId) {
-        self.write(id, |shard, index| shard.add(index, node));
+        self.write(id, |vertex| vertex.add(node));
     }
 
     fn take_direct(&mut self, id: VertexId, node: NodeId) {
-        self.write(id, |shard, index| shard.take(index, node));
+        self.write(id, |vertex| vertex.take(node));
     }
 
     /// The nodes that reach a vertex.
@@ -443,40 +498,31 @@ impl<'g> Change<'g> {
     }
 
     fn place(&self, key: &Key<'_>) -> Place {
-        let hash = self.graph.hash(key);
+        let hash = self.graph.hashes().of(key);
         Place { shard: Graph::shard_number(hash), mark: mark_of(hash) }
     }
 
     /// The vertex of a key.
-    pub(super) fn find(&self, key: &Key<'_>) -> Option<VertexId> {
+    pub(super) fn find(&mut self, key: &Key<'_>) -> Option<VertexId> {
         self.find_at(key, self.place(key))
     }
 
-    fn find_at(&self, key: &Key<'_>, Place { shard, mark }: Place) -> Option<VertexId> {
-        let namespace = self.graph.namespace(key.namespace)?;
+    fn find_at(&mut self, key: &Key<'_>, Place { shard, mark }: Place) -> Option<VertexId> {
+        let namespace = self.namespace(key.namespace)?;
         let spot = Spot { kind: key.kind, namespace, name: key.name, mark };
         self.graph.shard_at(shard).find(&spot).map(|index| VertexId::new(shard, index))
     }
 
-    /// Returns the vertex of a key, creating it if needed. `node` is the node that is about to reach it.
-    fn find_or_make(&mut self, key: &Key<'_>, node: Option<NodeId>) -> Result<VertexId, VertexError> {
+    /// Returns the vertex of a key. If it is missing, makes one that nobody holds.
+    fn find_or_make(&mut self, key: &Key<'_>) -> Result<VertexId, VertexError> {
         let place = self.place(key);
         match self.find_at(key, place) {
             Some(id) => Ok(id),
-            None => self.make_at(key, place, node, &[]),
+            None => self.make_at(key, place, None, &[]),
         }
     }
 
-    /// Creates the vertex of a key that is absent, and that refers to these.
-    fn make(
-        &mut self,
-        key: &Key<'_>,
-        node: Option<NodeId>,
-        links: &[VertexId],
-    ) -> Result<VertexId, VertexError> {
-        self.make_at(key, self.place(key), node, links)
-    }
-
+    /// Makes the vertex of a key that is absent: with one holder and one reference from a node, or with none of both.
     fn make_at(
         &mut self,
         key: &Key<'_>,
@@ -496,7 +542,7 @@ impl<'g> Change<'g> {
     /// Lets a vertex refer to others than before. Its number changes.
     fn relink(&mut self, id: VertexId, key: &Key<'_>, links: &[VertexId]) -> Result<VertexId, VertexError> {
         let Place { shard, mark } = self.place(key);
-        let namespace = self.graph.namespace(key.namespace).unwrap_or(0);
+        let namespace = self.namespace(key.namespace).unwrap_or(0);
         let spot = Spot { kind: key.kind, namespace, name: key.name, mark };
         let made = self.edit(shard, |shard| shard.relink(id.index(), &spot, links));
         made.map(|index| VertexId::new(shard, index))
@@ -513,40 +559,64 @@ impl<'g> Change<'g> {
     }
 
     fn set_link(&mut self, claim: VertexId, link: u32) {
-        self.write(claim, |shard, index| shard.set_link(index, link));
+        self.write(claim, |claim| claim.set_link(link));
     }
 
     fn hold(&mut self, id: VertexId) {
-        self.write(id, |shard, index| shard.hold(index));
+        self.write(id, |vertex| vertex.hold());
     }
 
     fn release(&mut self, id: VertexId) {
-        self.write(id, |shard, index| shard.unhold(index));
+        self.write(id, |vertex| vertex.unhold());
         self.drop_if_unheld(id);
     }
 
     fn drop_if_unheld(&mut self, id: VertexId) {
-        let removed = self.write(id, |shard, index| shard.remove_if_unheld(index));
+        let removed = self.write(id, |vertex| vertex.remove_if_unheld());
         self.release_namespace(removed.unwrap_or(0));
     }
 
-    fn remove(&mut self, id: VertexId) {
-        let namespace = self.write(id, |shard, index| shard.remove(index));
+    fn remove(&mut self, id: VertexId, mark: u32) {
+        let namespace = self.edit(id.shard(), |shard| shard.vertex(id.index(), Some(mark)).remove());
         self.release_namespace(namespace);
     }
 
-    /// Returns the number of a namespace plus one, with one more holder; zero for none.
-    fn hold_namespace(&mut self, namespace: &str) -> Result<u32, VertexError> {
-        if namespace.is_empty() {
-            return Ok(0);
+    /// The number of a namespace plus one, and zero for none; `None` if no vertex has this namespace.
+    fn namespace(&mut self, name: &str) -> Option<u32> {
+        if name.is_empty() {
+            return Some(0);
         }
-        let Graph { namespaces, .. } = self.graph;
-        namespaces.hold(&mut self.writer.namespaces, namespaces.hashed(namespace)).map(|number| number + 1)
+        if self.writer.recent.0 != name {
+            let names = &self.graph.namespaces;
+            self.note_recent(name, names.find(names.hashed(name))?);
+        }
+        Some(self.writer.recent.1 + 1)
+    }
+
+    /// Returns the number of a namespace plus one, with one more holder; zero for none.
+    fn hold_namespace(&mut self, name: &str) -> Result<u32, VertexError> {
+        if let Some(namespace) = self.namespace(name) {
+            namespace.checked_sub(1).into_iter().for_each(|number| self.graph.namespaces.hold_again(number));
+            return Ok(namespace);
+        }
+        let names = &self.graph.namespaces;
+        let number = names.hold(&mut self.writer.namespaces, names.hashed(name))?;
+        self.note_recent(name, number);
+        Ok(number + 1)
+    }
+
+    fn note_recent(&mut self, name: &str, number: u32) {
+        let (recent, recent_number) = &mut self.writer.recent;
+        recent.clear();
+        recent.push_str(name);
+        *recent_number = number;
     }
 
     fn release_namespace(&mut self, namespace: u32) {
-        if let Some(number) = namespace.checked_sub(1) {
-            self.graph.namespaces.release(&mut self.writer.namespaces, number);
+        let Some(number) = namespace.checked_sub(1) else { return };
+        let is_removed = self.graph.namespaces.release(&mut self.writer.namespaces, number);
+        if is_removed && self.writer.recent.1 == number {
+            self.writer.recent.0.clear();
         }
     }
 
@@ -562,16 +632,15 @@ impl<'g> Change<'g> {
         self.graph.nodes.release(&mut self.writer.nodes, node.number());
     }
 
-    /// The name of a node.
+    /// The name of a node that is held.
     pub(super) fn node_name(&self, node: NodeId) -> Option<String> {
-        self.graph.nodes.name(&self.writer.nodes, node.number())
+        self.graph.nodes.name(node.number())
     }
 
     /// The name of a namespace by its number plus one; empty for zero.
     pub(super) fn namespace_name(&self, namespace: u32) -> Option<String> {
-        match namespace.checked_sub(1) {
-            Some(number) => self.graph.namespaces.name(&self.writer.namespaces, number),
-            None => Some(String::new()),
-        }
+        namespace
+            .checked_sub(1)
+            .map_or_else(|| Some(String::new()), |number| self.graph.namespaces.name(number))
     }
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "a reader beside the writer is a thread")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::expect_used, clippy::indexing_slicing, reason = "tests")]
 
+mod histories;
 mod model;
 
 use std::collections::{BTreeMap, BTreeSet};
