@@ -513,6 +513,7 @@ mod tests {
             let index = edit.insert(&spot, first.map(node), &[]).unwrap();
             drop(edit);
             let mut counts = [0_u32; 6];
+            first.into_iter().for_each(|number| counts[number as usize] = 1);
             for (add, number) in steps {
                 let count = &mut counts[number as usize];
                 let mut edit = shard.edit(&mut space, hashes);
