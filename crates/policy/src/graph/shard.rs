@@ -316,11 +316,13 @@ impl<'t> VertexEdit<'_, 't> {
         Some(NodeSet::at(self.edit, word))
     }
 
-    /// Removes the vertex, and returns the number of its namespace. Its space is reused.
+    /// Removes the vertex, and returns the number of its namespace; zero if it is gone already. Its space is reused.
     pub(super) fn remove(&mut self) -> u32 {
         let parts = Parts::of(self.record);
         let mark = self.mark.unwrap_or_else(|| parts.mark(self.record, self.hashes));
-        self.edit.displace(mark, self.index);
+        if !self.edit.displace(mark, self.index) {
+            return 0;
+        }
         if let Some(mut nodes) = self.nodes() {
             nodes.clear();
         }

@@ -273,8 +273,8 @@ impl Edit<'_> {
         Ok(())
     }
 
-    /// Removes the slot of a record.
-    pub(super) fn displace(&mut self, mark: u32, index: u32) {
+    /// Removes the slot of a record; false if it has none.
+    pub(super) fn displace(&mut self, mark: u32, index: u32) -> bool {
         let homes = self.table.homes.load(Relaxed);
         let mut hole: Option<&AtomicU64> = None;
         self.table.slots.walk(self.home(mark), |cell, at| {
@@ -290,10 +290,10 @@ impl Edit<'_> {
             hole = Some(cell);
             None
         });
-        if let Some(hole) = hole {
-            Slot(0).write(hole);
-            self.table.live.store(self.table.len() - 1, Relaxed);
-        }
+        let Some(hole) = hole else { return false };
+        Slot(0).write(hole);
+        self.table.live.store(self.table.len() - 1, Relaxed);
+        true
     }
 
     /// Gives the slot of a record another tag or another record.
@@ -495,13 +495,13 @@ mod tests {
                         model.insert(key, (index, size));
                     }
                     Some(index) if !insert => {
-                        edit.displace(mark(key), index);
+                        prop_assert!(edit.displace(mark(key), index));
                         edit.free(index, model.remove(&key).unwrap().1);
                     }
                     Some(index) => {
                         edit.replace(mark(key), index, Slot::new(mark(key), Tag(size as u8), index));
                     }
-                    None => edit.displace(mark(key), VertexId::MAX_INDEX - 2),
+                    None => prop_assert!(!edit.displace(mark(key), VertexId::MAX_INDEX - 2)),
                 }
                 drop(edit);
                 prop_assert_eq!(table.len(), model.len());

@@ -113,7 +113,6 @@ impl<'g> Change<'g> {
             targets.dedup_by_key(|target| target.id);
             self.connect_pod(&key, node, &targets)
         });
-        // After a failure there may be vertices that nothing refers to.
         if done.is_err() {
             targets
                 .iter()
@@ -121,7 +120,6 @@ impl<'g> Change<'g> {
                 .for_each(|target| self.detach(target.id, None, node));
             self.release_node(node);
             self.delete(&key);
-            targets.iter().for_each(|target| self.drop_if_unheld(target.id));
         }
         self.writer.scratch = targets;
         done
@@ -288,8 +286,9 @@ impl<'g> Change<'g> {
             None => self.connect_volume(&key, &claim, &targets),
         };
         if done.is_err() {
-            self.delete(&key);
+            // First those that nobody holds: what the old volume holds goes with it.
             targets.iter().for_each(|id| self.drop_if_unheld(*id));
+            self.delete(&key);
         }
         done
     }
@@ -360,10 +359,10 @@ impl<'g> Change<'g> {
                 let targets = self.linked(id);
                 if let Some(node) = node {
                     self.disconnect_pod(key.namespace, &targets, node);
-                    self.release_node(node);
                 }
-                // With its links and its node.
+                // With its links and its node, whose number may be used again only then.
                 self.remove(id, place.mark);
+                node.into_iter().for_each(|node| self.release_node(node));
             }
             VertexKind::PersistentVolume => {
                 let links = self.linked(id);

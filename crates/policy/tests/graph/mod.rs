@@ -631,6 +631,51 @@ fn an_object_with_an_impossible_name_is_refused_and_grants_nothing() {
     assert_eq!(graph.size().nodes, 0);
 }
 
+/// What was made for an object before its name was found to be impossible goes with it, and what others hold stays.
+#[test]
+fn an_object_that_is_refused_halfway_leaves_nothing_behind() {
+    let graph = Graph::new();
+    graph.mark_complete();
+    let mut half = pod_with_secret("p", "n0");
+    half["spec"]["imagePullSecrets"] = json!([{"name": "made"}, {"name": "s".repeat(70_000)}]);
+    let half = half.to_string();
+    let source = |secret: &str| json!({"namespace": "a", "name": secret});
+    let volume = |secret: &str, other: &str| {
+        json!({"metadata": {"name": "v"}, "spec": {"claimRef": {"namespace": "a", "name": "c"}, "csi": {
+            "driver": "d", "nodeStageSecretRef": source(secret), "nodePublishSecretRef": source(other)}}})
+    };
+    let bad_volume = volume("made", &"s".repeat(70_000)).to_string();
+    for others in 0..3 {
+        apply(&graph, &pod_key("p"), &pod_with_secret("p", "n0"));
+        apply(&graph, &("persistentvolumes", String::new(), "v".to_owned()), &volume("made", "kept"));
+        for at in 0..others {
+            apply(&graph, &pod_key(&format!("other{at}")), &pod_with_secret(&format!("other{at}"), "n1"));
+        }
+        let refused = graph.apply(&Object::parse(Kind::Pod, &half).unwrap());
+        assert_eq!(refused, Err(VertexError::NameTooLong));
+        let refused = graph.apply(&Object::parse(Kind::PersistentVolume, &bad_volume).unwrap());
+        assert_eq!(refused, Err(VertexError::NameTooLong));
+        assert!(!graph.related(VertexKind::Secret, "a", "made", "n0"));
+        assert!(!graph.related(VertexKind::Secret, "a", "shared", "n0"));
+        assert_eq!(graph.related(VertexKind::Secret, "a", "shared", "n1"), others > 0);
+        // The space of what was made is used again, once.
+        for at in 0..40 {
+            apply(
+                &graph,
+                &pod_key(&format!("new{at}")),
+                &pod_with_secret(&format!("new{at}"), &format!("m{at}")),
+            );
+        }
+        for at in 0..40 {
+            let related = |node: &str| graph.related(VertexKind::Pod, "a", &format!("new{at}"), node);
+            assert!(related(&format!("m{at}")) && !related(&format!("m{}", at + 1)));
+            graph.delete(Kind::Pod, "a", &format!("new{at}"));
+        }
+        (0..others).for_each(|at| graph.delete(Kind::Pod, "a", &format!("other{at}")));
+        assert_eq!((graph.size().nodes, graph.size().vertices), (0, 0));
+    }
+}
+
 /// NA-63: a glusterfs volume brings the Endpoints it names, directly or through a claim; only a gate of ours asks.
 #[test]
 fn endpoints_are_reached_through_the_volumes_that_name_them() {
