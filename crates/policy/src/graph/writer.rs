@@ -1,4 +1,4 @@
-//! Changes the graph. There is one writer at a time; readers take no lock, and wait for the change of one vertex at most.
+//! Changes the graph. There is one writer at a time; readers take no lock, and wait for one change of one shard at most.
 //!
 //! The vertex of a pod or of a volume remembers the references of its object, so that a change is applied as a difference: new
 //! references are added before old ones are removed (NA-41).
