@@ -436,8 +436,16 @@ impl Edit<'_> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a lock would wait as well, and this one is about to be open")]
+/// Lets others run. Where there are no threads nobody waits, and nothing is imported for it.
+#[cfg_attr(
+    not(target_family = "wasm"),
+    expect(
+        clippy::disallowed_methods,
+        reason = "a lock would wait as well, and this one is about to be open"
+    )
+)]
 fn yield_now() {
+    #[cfg(not(target_family = "wasm"))]
     std::thread::yield_now();
 }
 
