@@ -41,8 +41,10 @@ const REACHING_OUT: [&str; 6] = ["env", "fs", "net", "os", "process", "thread"];
 const PLAIN: [&str; 4] = ["net::IpAddr", "net::Ipv4Addr", "net::Ipv6Addr", "net::SocketAddr"];
 
 /// The exceptions: the file, the path below `std`, and the reason.
-const REACHES_OUT: [(&str, &str, &str); 1] =
-    [("audit/reach/mod.rs", "thread", "a report reads rights on another thread, where there are threads")];
+const REACHES_OUT: [(&str, &str, &str); 2] = [
+    ("audit/reach/mod.rs", "thread", "a report reads rights on another thread, where there are threads"),
+    ("graph/table.rs", "thread", "a reader that meets a change lets the writer run, where there are threads"),
+];
 
 /// Circles of files that are left, each with its reason: the crate, the files below `src`, and why.
 const CIRCLES: &[(&str, &[&str], &str)] = &[];

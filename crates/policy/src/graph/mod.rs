@@ -30,6 +30,7 @@
 mod apply;
 mod changes;
 mod explain;
+mod hashes;
 mod links;
 mod names;
 mod node_set;
@@ -49,16 +50,14 @@ use hashbrown::DefaultHashBuilder;
 
 pub use self::changes::NodeChanges;
 pub use self::explain::{Path, Step};
+use self::hashes::Hashes;
 use self::names::{Hashed, Names};
 pub use self::reached::{Reached, ReachedObject};
 use self::shard::{Question, Shard};
+use self::slab::Writer;
 use self::table::mark_of;
-use self::vertex::{Hashes, Key, NodeId, Tag};
+use self::vertex::{Key, NodeId, SHARDS, Tag};
 pub use self::vertex::{VertexError, VertexKind};
-use self::writer::Writer;
-
-/// Of a larger number less would fit into the processor's first cache, of a smaller one the growth of each would take longer.
-const SHARDS: usize = 32;
 
 /// The reachability index. It is shared by any number of readers and one writer.
 #[derive(Debug)]
@@ -115,7 +114,7 @@ impl Question for Asked<'_> {
     }
 
     fn node(&self) -> Option<NodeId> {
-        self.graph.nodes.find(self.node).map(|number| NodeId::new(self.node, number))
+        self.graph.nodes.find(self.node).map(|number| NodeId::new(self.node.hash, number))
     }
 }
 
@@ -169,7 +168,7 @@ impl Graph {
     /// The ID of a node, if objects are bound to it.
     fn node(&self, name: &str) -> Option<NodeId> {
         let name = self.nodes.hashed(name);
-        self.nodes.find(name).map(|number| NodeId::new(name, number))
+        self.nodes.find(name).map(|number| NodeId::new(name.hash, number))
     }
 
     fn shard_number(hash: u64) -> u32 {

@@ -9,10 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use hashbrown::DefaultHashBuilder;
 
 use super::table::{Bytes, Record, Slot, Space, Table, mark_of};
-use super::vertex::{Tag, VertexError};
-
-/// A number and "none" fit into 20 bits.
-pub(super) const NUMBERS: u32 = (1 << 20) - 1;
+use super::vertex::{NUMBERS, Tag, VertexError};
 
 /// A number is the place of the name's record, in eighths. There is room for 300,000 names of 60 bytes.
 const UNIT: u32 = 8;

@@ -15,9 +15,10 @@
 //! | … | the number of links, if it is 255 or more |
 //! | … | the links: of a pod the vertices that it refers to; of a volume its claim, then the vertices that its source refers to; of a claim its volumes, as the writer notes them |
 
+use super::hashes::Hashes;
 use super::node_set::{self, NodeSet};
 use super::table::{Bytes, Edit, Record, Slot, Space, Table, mark_of};
-use super::vertex::{Hashes, NO_LINKS, NodeId, Tag, VertexError, VertexId, VertexKind};
+use super::vertex::{NO_LINKS, NodeId, Tag, VertexError, VertexId, VertexKind};
 
 const HEAD: u32 = 0;
 const NODES: u32 = 1;

@@ -1,8 +1,11 @@
-//! Storage of the writer: a slab with reused slots, and short lists of vertices.
+//! What only the writer knows: free space, a slab with reused slots, and short lists of vertices.
+
+use std::cmp::Ordering;
 
 use smallvec::SmallVec;
 
-use super::vertex::{NO_LINKS, VertexId};
+use super::table::Space;
+use super::vertex::{NO_LINKS, SHARDS, VertexId};
 
 /// A short list of vertices; up to four need no allocation.
 pub(super) type Ids = SmallVec<[VertexId; 4]>;
@@ -52,5 +55,53 @@ impl<T: Default> Slab<T> {
             }
             None => T::default(),
         }
+    }
+}
+
+/// What only the writer knows.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub(super) shards: [Space; SHARDS],
+    pub(super) namespaces: Space,
+    pub(super) nodes: Space,
+    /// The namespace that was held last, with its number: most vertices of an object are in one.
+    pub(super) recent: (String, u32),
+    /// The volumes of claims that have several.
+    pub(super) claims: Slab<Ids>,
+    /// A reused buffer for collecting references.
+    pub(super) scratch: Vec<Target>,
+}
+
+impl Default for Writer {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| Space::default()),
+            namespaces: Space::default(),
+            nodes: Space::default(),
+            recent: (String::new(), 0),
+            claims: Slab::default(),
+            scratch: Vec::new(),
+        }
+    }
+}
+
+/// A vertex that a pod refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) id: VertexId,
+    /// Whether it was made for the pod, and has the pod's reference already.
+    pub(super) is_made: bool,
+}
+
+impl Ord for Target {
+    /// Of two for the same vertex the one that was made comes first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.id, !self.is_made).cmp(&(other.id, !other.is_made))
+    }
+}
+
+impl PartialOrd for Target {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }

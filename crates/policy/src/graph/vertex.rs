@@ -1,11 +1,5 @@
 //! Identifiers of vertices and nodes: kinds, keys and numbers. Plain values that the whole graph uses.
 
-use std::hash::{BuildHasher, Hasher};
-
-use hashbrown::DefaultHashBuilder;
-
-use super::names::{Hashed, NUMBERS, Names};
-
 /// The kinds of vertices other than nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -76,40 +70,6 @@ pub(super) struct Key<'a> {
     pub(super) name: &'a str,
 }
 
-/// Hashes keys, and vertices by the number of their namespace.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Hashes<'g> {
-    pub(super) hasher: &'g DefaultHashBuilder,
-    pub(super) namespaces: &'g Names,
-}
-
-impl Hashes<'_> {
-    /// The hash of a key.
-    #[inline]
-    pub(super) fn of(self, key: &Key<'_>) -> u64 {
-        self.of_parts(key.kind as u8, key.namespace.as_bytes(), key.name.as_bytes())
-    }
-
-    /// The hash of a vertex, given the number of its namespace plus one, or zero. The writer must be locked.
-    pub(super) fn of_vertex(self, kind: u8, namespace: u32, name: &[u8]) -> u64 {
-        match namespace.checked_sub(1) {
-            Some(number) => self.of_parts(kind, &self.namespaces.text(number), name),
-            None => self.of_parts(kind, b"", name),
-        }
-    }
-
-    /// The hash of a vertex in a namespace.
-    #[inline]
-    pub(super) fn of_parts(self, kind: u8, namespace: &[u8], name: &[u8]) -> u64 {
-        let mut state = self.hasher.build_hasher();
-        // The length of the namespace distinguishes "a" + "bc" from "ab" + "c".
-        state.write_u64((namespace.len() as u64) << 8 | u64::from(kind));
-        state.write(namespace);
-        state.write(name);
-        state.finish()
-    }
-}
-
 /// A vertex: its shard, and its index in the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct VertexId(pub(super) u32);
@@ -132,6 +92,13 @@ impl VertexId {
     }
 }
 
+/// The number of shards. Of a larger number less would fit into the processor's first cache, of a smaller one the growth of each would
+/// take longer.
+pub(super) const SHARDS: usize = 32;
+
+/// The limit of the numbers of names: a number and "none" fit into 20 bits.
+pub(super) const NUMBERS: u32 = (1 << 20) - 1;
+
 /// In place of a claim's link: it has no volume.
 pub(super) const NO_LINKS: u32 = u32::MAX;
 
@@ -153,9 +120,9 @@ pub(super) struct NodeId(pub(super) u32);
 impl NodeId {
     const NUMBER_BITS: u32 = NUMBERS.ilog2() + 1;
 
-    /// The ID of the node with this name and number.
-    pub(super) fn new(name: Hashed<'_>, number: u32) -> Self {
-        Self(u32::from(Tag::of(name.hash).0) << Self::NUMBER_BITS | number)
+    /// The ID of the node whose name has this hash and this number.
+    pub(super) fn new(hash: u64, number: u32) -> Self {
+        Self(u32::from(Tag::of(hash).0) << Self::NUMBER_BITS | number)
     }
 
     pub(super) fn number(self) -> u32 {

@@ -3,17 +3,16 @@
 //! The vertex of a pod or of a volume remembers the references of its object, so that a change is applied as a difference: new
 //! references are added before old ones are removed (NA-41).
 
-use std::cmp::Ordering;
 use std::hint::black_box;
 use std::sync::{MutexGuard, PoisonError};
 
 use smallvec::SmallVec;
 
+use super::Graph;
 use super::shard::{Shard, ShardEdit, Spot, VertexEdit};
-use super::slab::{Ids, Slab};
-use super::table::{Space, mark_of};
+use super::slab::{Ids, Target, Writer};
+use super::table::mark_of;
 use super::vertex::{Key, NO_LINKS, NodeId, VertexError, VertexId, VertexKind};
-use super::{Graph, SHARDS};
 use crate::objects::core::PersistentVolume;
 use crate::objects::pod::Pod;
 
@@ -22,54 +21,6 @@ const WARM: usize = 8;
 
 /// A flag in the link of a claim: the rest is not a volume but an index in `Writer::claims`.
 const SEVERAL: u32 = 1 << 31;
-
-/// What only the writer knows.
-#[derive(Debug)]
-pub(super) struct Writer {
-    shards: [Space; SHARDS],
-    namespaces: Space,
-    nodes: Space,
-    /// The namespace that was held last, with its number: most vertices of an object are in one.
-    recent: (String, u32),
-    /// The volumes of claims that have several.
-    claims: Slab<Ids>,
-    /// A reused buffer for collecting references.
-    scratch: Vec<Target>,
-}
-
-impl Default for Writer {
-    fn default() -> Self {
-        Self {
-            shards: std::array::from_fn(|_| Space::default()),
-            namespaces: Space::default(),
-            nodes: Space::default(),
-            recent: (String::new(), 0),
-            claims: Slab::default(),
-            scratch: Vec::new(),
-        }
-    }
-}
-
-/// A vertex that a pod refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Target {
-    id: VertexId,
-    /// Whether it was made for the pod, and has the pod's reference already.
-    is_made: bool,
-}
-
-impl Ord for Target {
-    /// Of two for the same vertex the one that was made comes first.
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.id, !self.is_made).cmp(&(other.id, !other.is_made))
-    }
-}
-
-impl PartialOrd for Target {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
 
 /// Where a key is, if it is there.
 #[derive(Clone, Copy, Debug)]
@@ -623,7 +574,7 @@ impl<'g> Change<'g> {
     fn hold_node(&mut self, name: &str) -> Result<NodeId, VertexError> {
         let Graph { nodes, .. } = self.graph;
         let name = nodes.hashed(name);
-        nodes.hold(&mut self.writer.nodes, name).map(|number| NodeId::new(name, number))
+        nodes.hold(&mut self.writer.nodes, name).map(|number| NodeId::new(name.hash, number))
     }
 
     /// Removes one holder of a node. The node is removed with its last.
