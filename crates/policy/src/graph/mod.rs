@@ -84,7 +84,7 @@ pub struct Size {
     pub vertices: usize,
 }
 
-/// A question of a node.
+/// The question whether a node reaches an object.
 struct Asked<'q> {
     graph: &'q Graph,
     kind: VertexKind,
@@ -141,7 +141,8 @@ impl Graph {
     /// Whether a node reaches an object (NA-64, NA-65): some object bound to the node refers to it, directly or through a
     /// claim and its volume. Nothing is reached before every source has been listed once (NA-13).
     ///
-    /// Costs one hash probe for most denials and three otherwise; no lock (NA-71) and no allocation.
+    /// Costs one hash probe for most denials; otherwise also the comparison of the names of the namespace and the node, or, if several
+    /// nodes reach the object, one probe for the node and one for the set. No lock (NA-71) and no allocation.
     pub fn related(&self, kind: VertexKind, namespace: &str, name: &str, node: &str) -> bool {
         if !self.is_complete.load(Ordering::Acquire) {
             return false;

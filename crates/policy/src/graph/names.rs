@@ -1,6 +1,6 @@
 //! Names as numbers: the nodes to which objects are bound, and the namespaces of the vertices.
 //!
-//! A number is used again when its name is gone. A reader must ask what it means while it reads the shard of the vertex that
+//! A number is reused when its name is gone. A reader must ask what it means while it reads the shard of the vertex that
 //! has the number: if that shard did not change meanwhile, the vertex held the name all the time (NA-107).
 
 use std::hash::{BuildHasher, Hasher};
@@ -11,8 +11,9 @@ use hashbrown::DefaultHashBuilder;
 use super::table::{Bytes, Record, Slot, Space, Table, mark_of};
 use super::vertex::{NUMBERS, Tag, VertexError};
 
-/// A number is the place of the name's record, in eighths. There is room for 300,000 names of 60 bytes.
-const UNIT: u32 = 8;
+/// A number is the place of the name's record in units of 16 words, a cache line. There is room for a million names of up to 56
+/// bytes, or for 200,000 of 253.
+const UNIT: u32 = 16;
 
 /// The longest name in bytes. No name in Kubernetes is longer than 253.
 const LONGEST: usize = u16::MAX as usize;
@@ -147,4 +148,39 @@ impl Names {
 
 fn size(length: u32) -> u32 {
     (TEXT + length.div_ceil(4)).next_multiple_of(UNIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::vertex::VertexId;
+    use super::*;
+
+    #[test]
+    fn a_number_is_reused_and_means_one_name_at_a_time() {
+        let (names, mut space) = (Names::default(), Space::default());
+        let one = names.hold(&mut space, names.hashed("one")).unwrap();
+        assert_eq!(names.hold(&mut space, names.hashed("one")), Ok(one));
+        assert!(!names.release(&mut space, one), "it has another holder");
+        assert!(names.is(one, "one") && !names.is(one, "on") && !names.is(one, "one1"));
+        assert!(names.release(&mut space, one));
+        assert_eq!((names.find(names.hashed("one")), names.len()), (None, 0));
+        let two = names.hold(&mut space, names.hashed("two")).unwrap();
+        assert_eq!(two, one);
+        assert!(names.is(two, "two") && !names.is(two, "one"));
+        assert_eq!(names.all().collect::<Vec<_>>(), ["two"]);
+    }
+
+    #[test]
+    fn without_space_a_name_is_refused_and_the_others_stay() {
+        let (names, mut space) = (Names::default(), Space::default());
+        let one = names.hold(&mut space, names.hashed("one")).unwrap();
+        let mut edit = names.table.edit(&mut space);
+        while edit.keep(1 << 20, VertexId::MAX_INDEX).is_ok() {}
+        drop(edit);
+        assert_eq!(names.hold(&mut space, names.hashed("two")), Err(VertexError::Full));
+        assert_eq!(names.find(names.hashed("two")), None);
+        assert_eq!(names.hold(&mut space, names.hashed("one")), Ok(one));
+        let long = "n".repeat(LONGEST + 1);
+        assert_eq!(names.hold(&mut space, names.hashed(&long)), Err(VertexError::NameTooLong));
+    }
 }

@@ -1,8 +1,8 @@
 //! The set of nodes that reach one object, with a reference count each, and the number of those that hold the object.
 //!
 //! Nearly every object is reached from one node through one reference, and held by one or two. All of that is one word of the
-//! object's record. Else the word says where a block with the rest is: a hash table of nodes, and of their counts if one of
-//! them is above one. Blocks are in the array of the records, so readers need no lock for them either.
+//! object's record. Otherwise the word is the place of a block: a hash table of nodes, and of their counts if one of them is
+//! above one. Blocks are in the array of the records, so readers need no lock for them either.
 //!
 //! INVARIANT: a node is in the set while its count is above zero, and no longer. (NA-107: nothing outlives its references.)
 
@@ -13,11 +13,11 @@ use super::table::{Edit, Record, Table};
 use super::vertex::{NodeId, Tag, VertexId};
 
 const STATE_BITS: u32 = 4;
-/// The state of a word that says where the block is. Holders and count have two bits each in the other states.
+/// The state of a word that is the place of a block. Holders and count have two bits each in the other states.
 const ASIDE: u32 = 0b1111;
 /// The largest count of references, and of holders, in the word itself.
 const MOST: u32 = 2;
-/// So many holders are too many for the word, and there was no space for a block: the object is never removed.
+/// This number of holders means: more than the word can count, and there was no space for a block. The object is never removed.
 const PINNED: u32 = 3;
 
 // The words of a block, before its nodes: the number of holders, the number of nodes, and the number of places for nodes,
@@ -30,7 +30,7 @@ const HEADER: u32 = 3;
 /// Up to so many places are a plain list.
 const FEW: u32 = 8;
 
-/// What a word means.
+/// A word of a record, decoded.
 #[derive(Clone, Copy, Debug)]
 enum Form<'t> {
     /// One node or none. If the count is zero: the node that was the last one, or zero.
@@ -188,7 +188,7 @@ pub(super) fn holders(table: &Table, word: u32) -> u32 {
     }
 }
 
-/// Whether the block of a word is the word itself.
+/// Whether everything is in the word itself, without a block.
 #[inline]
 fn is_alone(word: u32) -> bool {
     word & ASIDE != ASIDE

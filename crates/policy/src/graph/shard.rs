@@ -41,7 +41,8 @@ pub(super) struct Spot<'n> {
     pub(super) mark: u32,
 }
 
-/// What a decision asks: whether a node reaches an object. The numbers of names are compared while the shard is read.
+/// A question about one object: does this node reach it? The graph answers what the numbers in a vertex mean, while the shard
+/// is being read.
 pub(super) trait Question {
     /// The kind and the name of the object.
     fn object(&self) -> (VertexKind, &str);

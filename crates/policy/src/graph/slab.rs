@@ -1,4 +1,4 @@
-//! What only the writer knows: free space, a slab with reused slots, and short lists of vertices.
+//! The writer's private state: free space, a slab with reused slots, and short lists of vertices. Readers never see it.
 
 use std::cmp::Ordering;
 
@@ -58,7 +58,7 @@ impl<T: Default> Slab<T> {
     }
 }
 
-/// What only the writer knows.
+/// The private state of the writer, behind its lock.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) shards: [Space; SHARDS],

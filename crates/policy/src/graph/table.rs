@@ -2,13 +2,13 @@
 //!
 //! A reader notes the version, reads, and reads again if the version is another one by then. While the writer changes the
 //! table the version is odd. So readers write nothing that other readers read: a lock, even one for reading, would move its
-//! cache line between the processors with every decision. What a reader finds while the table changes may be nonsense; it is
-//! bounded by the arrays, and thrown away.
+//! cache line between the processors with every decision. A reader that meets a change may read nonsense. It never reads outside of
+//! the arrays, and throws away what it read.
 //!
 //! The hash table is an array of slots that ascend by their hash: a slot is at its home, which ascends with the hash as well,
 //! or as near after it as others leave room. A search ends at the first slot of a larger hash, so what is not there costs no
 //! more than what is there. Records are runs of words in one array. A record never moves, so its first word's place is its
-//! number, and the space of removed records is used again.
+//! number, and the space of removed records is reused.
 
 use std::collections::BTreeMap;
 use std::hint;
@@ -85,7 +85,7 @@ impl Slot {
 
 /// See the module. Tables lie beside each other, and each is changed alone: none shares a cache line with another.
 ///
-/// What a decision reads comes first, in one cache line.
+/// The fields that decisions read come first, in one cache line.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(super) struct Table {
@@ -153,7 +153,7 @@ impl<'t> Record<'t> {
     }
 }
 
-/// What only the writer knows of a table.
+/// The writer's private state of a table: how much of it is used, and which space is free.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     /// The number of slots.

@@ -596,6 +596,48 @@ fn readers_beside_a_busy_writer_see_what_stays_and_nothing_else() {
     assert!(!graph.related(VertexKind::Secret, "a", "shared", "n1"));
 }
 
+/// NA-107: numbers of nodes and namespaces, and the space of vertices, are reused at once. A reader never takes one for the other.
+#[test]
+fn readers_never_mistake_a_reused_number_for_what_it_meant_before() {
+    let graph = Graph::new();
+    graph.mark_complete();
+    let pod = |namespace: &str, node: &str| {
+        let mut pod = pod_with_secret("p", node);
+        pod["metadata"]["namespace"] = json!(namespace);
+        pod
+    };
+    let objects = [("pods", "ns-x", "node-x"), ("pods", "ns-y", "node-y")].map(|(kind, namespace, node)| {
+        ((kind, namespace.to_owned(), "p".to_owned()), pod(namespace, node).to_string())
+    });
+    let objects = objects.each_ref().map(|(key, json)| (key, Object::parse(Kind::Pod, json).unwrap()));
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = [0_u32; 2];
+            while !stop.load(Ordering::Relaxed) {
+                for kind in [VertexKind::Secret, VertexKind::Pod] {
+                    let name = if kind == VertexKind::Pod { "p" } else { "shared" };
+                    assert!(!graph.related(kind, "ns-x", name, "node-y"));
+                    assert!(!graph.related(kind, "ns-y", name, "node-x"));
+                    seen[0] += u32::from(graph.related(kind, "ns-x", name, "node-x"));
+                    seen[1] += u32::from(graph.related(kind, "ns-y", name, "node-y"));
+                }
+            }
+            seen
+        });
+        for _ in 0..20_000 {
+            for (key, object) in &objects {
+                graph.apply(object).unwrap();
+                graph.delete(Kind::Pod, &key.1, &key.2);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        let seen = reader.join().unwrap();
+        assert!(seen.iter().all(|times| *times > 0), "the reader saw what was there {seen:?} times");
+    });
+    assert_eq!((graph.size().nodes, graph.size().vertices), (0, 0));
+}
+
 /// NA-43, NA-45, NA-48, NA-109: a pod that is no longer bound, or was replaced by an unbound one, grants nothing.
 #[test]
 fn an_unbound_pod_grants_nothing_na_109() {
@@ -631,7 +673,7 @@ fn an_object_with_an_impossible_name_is_refused_and_grants_nothing() {
     assert_eq!(graph.size().nodes, 0);
 }
 
-/// What was made for an object before its name was found to be impossible goes with it, and what others hold stays.
+/// When an object is refused because of its second name, the vertex of its first is removed, unless other objects refer to it.
 #[test]
 fn an_object_that_is_refused_halfway_leaves_nothing_behind() {
     let graph = Graph::new();
