@@ -613,7 +613,7 @@ fn readers_never_mistake_a_reused_number_for_what_it_meant_before() {
     let stop = AtomicBool::new(false);
     let seen = [const { AtomicBool::new(false) }; 2];
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let reader = scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 for kind in [VertexKind::Secret, VertexKind::Pod] {
                     let name = if kind == VertexKind::Pod { "p" } else { "shared" };
@@ -628,8 +628,9 @@ fn readers_never_mistake_a_reused_number_for_what_it_meant_before() {
             }
         });
         let mut rounds = 0;
-        // The reader must have seen both.
-        while rounds < 20_000 || !seen.iter().all(|seen| seen.load(Ordering::Relaxed)) {
+        // The reader must have seen both, unless it has failed.
+        let has_seen = |seen: &AtomicBool| seen.load(Ordering::Relaxed);
+        while !reader.is_finished() && (rounds < 20_000 || !seen.iter().all(has_seen)) {
             rounds += 1;
             for (key, object) in &objects {
                 graph.apply(object).unwrap();
