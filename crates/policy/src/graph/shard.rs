@@ -424,11 +424,63 @@ fn head(kind: VertexKind, length: u32, namespace: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use hashbrown::DefaultHashBuilder;
     use proptest::prelude::*;
 
     use super::super::names::Names;
     use super::*;
+
+    /// Asks for the secret "b" of a node whose number is given to another node while the shard is read: the vertex is removed then.
+    struct Interrupted<'s> {
+        shard: &'s Shard,
+        space: RefCell<Space>,
+        hashes: Hashes<'s>,
+        index: u32,
+        interruptions: Cell<u32>,
+    }
+
+    impl Question for Interrupted<'_> {
+        fn object(&self) -> (VertexKind, &str) {
+            (VertexKind::Secret, "b")
+        }
+
+        fn is_namespace(&self, number: u32) -> bool {
+            number == 0
+        }
+
+        fn tag(&self) -> Tag {
+            NodeId(1 << 20).tag()
+        }
+
+        fn is_node(&self, _: NodeId) -> bool {
+            self.interruptions.set(self.interruptions.get() + 1);
+            let mut space = self.space.borrow_mut();
+            self.shard.edit(&mut space, self.hashes).vertex(self.index, None).remove();
+            true
+        }
+
+        fn node(&self) -> Option<NodeId> {
+            None
+        }
+    }
+
+    /// NA-107
+    #[test]
+    fn what_was_read_before_a_change_is_not_the_answer_after_it() {
+        let (hasher, names) = (DefaultHashBuilder::default(), Names::default());
+        let hashes = Hashes { hasher: &hasher, namespaces: &names };
+        let (shard, mut space) = (Shard::default(), Space::default());
+        let mark = mark_of(hashes.of_vertex(VertexKind::Secret as u8, 0, b"b"));
+        let spot = Spot { kind: VertexKind::Secret, namespace: 0, name: "b", mark };
+        let index = shard.edit(&mut space, hashes).insert(&spot, Some(NodeId(1 << 20)), &[]).unwrap();
+        let interruptions = Cell::new(0);
+        let question =
+            Interrupted { shard: &shard, space: RefCell::new(space), hashes, index, interruptions };
+        assert!(!shard.reaches(mark, &question));
+        assert_eq!(question.interruptions.get(), 1);
+    }
 
     /// Asks for a secret without a namespace.
     struct Asks(&'static str, NodeId);
