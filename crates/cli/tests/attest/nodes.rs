@@ -3,7 +3,7 @@
 use portcullis_testkit::https::{Client, Identity};
 use portcullis_testkit::software_tpm::Manufacturer;
 use portcullis_testkit::wait;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::attest::support::{Cluster, Machine, TPM, ek_digest, entry};
 
@@ -40,7 +40,10 @@ fn two_machines_with_a_tpm_each_get_certificates_for_their_own_names_at_101_at_1
     // Used again without a request, and without the TPM (AT-15).
     one.stop();
     let again = cluster.run(&Machine::with_tpm("node-a", &one), &["--once"]);
-    assert_eq!((again.code, again.stderr.as_str()), (0, ""));
+    assert_eq!((again.code, again.stdout.as_str()), (0, ""));
+    let told: Value = serde_json::from_str(&again.stderr).unwrap();
+    assert_eq!((&told["event"], &told["level"]), (&json!("cached"), &json!("info")), "{told}");
+    assert_eq!(told["notAfter"], json!(cluster.openssl_end("node-a")));
     assert_eq!(cluster.requests().len(), 4);
     let listed = cluster.attest(&["records"]).ok();
     for part in ["node-a", "node-b", "tpm", "K2", "Active"] {

@@ -220,6 +220,17 @@ impl Cluster {
         assert_eq!(subject.trim(), format!("subject=CN=system:node:{},O=system:nodes", machine.name));
         openssl(folder, &format!("x509 -in {certificate} -noout -text"))
     }
+
+    /// When the certificate in a cache expires, by openssl, in RFC 3339.
+    pub(crate) fn openssl_end(&self, cache: &str) -> String {
+        let certificate = self.path(cache).join("current/client.crt");
+        let certificate = certificate.to_str().unwrap();
+        let end = openssl(
+            self.scratch.path(),
+            &format!("x509 -in {certificate} -noout -enddate -dateopt iso_8601"),
+        );
+        end.trim().strip_prefix("notAfter=").unwrap().replace(' ', "T")
+    }
 }
 
 /// A machine, which may have a TPM.

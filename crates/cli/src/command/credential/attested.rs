@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, ValueEnum};
 use portcullis_attestation::KeyClass;
@@ -205,7 +206,12 @@ fn credential(name: AttestorName, flags: &AttestedFlags, asked: Asked) -> Result
         max_age: flags.max_age,
         wait: flags.attestation_wait,
     };
-    let observer: Observer = Arc::new(|event: &NodeEvent| {
+    let is_new = Arc::new(AtomicBool::new(false));
+    let noticed = Arc::clone(&is_new);
+    let observer: Observer = Arc::new(move |event: &NodeEvent| {
+        if matches!(event, NodeEvent::Switched { .. }) {
+            noticed.store(true, Ordering::Relaxed);
+        }
         tell(&line(event));
         ControlFlow::Continue(())
     });
@@ -223,12 +229,15 @@ fn credential(name: AttestorName, flags: &AttestedFlags, asked: Asked) -> Result
         .map_err(|error| AttestedError::Temporary(error.to_string()))?;
     let Credential { certificate, key } = runtime.block_on(node.credential())?;
     if !hands_out {
+        if !is_new.load(Ordering::Relaxed) {
+            tell(&dated("cached", certificate.not_after()));
+        }
         return Ok(());
     }
     let NodeKey::Software(key) = key else {
         return Err(usage("the key in --cache-dir never leaves the TPM: pass --once".to_owned()));
     };
-    let until = validity::expiration(&certificate, std::time::SystemTime::now());
+    let until = validity::expiration(&certificate, SystemTime::now());
     let text = exec::credential_of(version, &certificate.to_pem(), &key.to_pem(), until);
     let mut out = std::io::stdout().lock();
     let printed = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -398,11 +407,14 @@ fn line(event: &NodeEvent) -> serde_json::Value {
         }
         NodeEvent::Received => info("received"),
         NodeEvent::Written => info("written"),
-        NodeEvent::Switched { not_after } => {
-            let not_after = portcullis_attestation::time::instant(*not_after).to_string();
-            json!({"level": "info", "event": "switched", "notAfter": not_after})
-        }
+        NodeEvent::Switched { not_after } => dated("switched", *not_after),
         NodeEvent::Trouble(why) => json!({"level": "warning", "event": "trouble", "message": why}),
         NodeEvent::ClockWentBack => json!({"level": "warning", "event": "ClockWentBack"}),
     }
+}
+
+/// The line of an event about a certificate that is valid until `not_after`.
+fn dated(event: &str, not_after: SystemTime) -> serde_json::Value {
+    let not_after = portcullis_attestation::time::instant(not_after).to_string();
+    json!({"level": "info", "event": event, "notAfter": not_after})
 }
