@@ -149,7 +149,7 @@ def on_page_markdown(markdown, page, config, files):
 
 
 def on_page_content(content, page, config, files):
-    """Links to folders and to files without a dot in their names, which MkDocs leaves as they are."""
+    """Cells with names, and links to folders and to files without a dot in their names, which MkDocs leaves as they are."""
 
     def resolved(link):
         path, mark, fragment = link[1].partition("#")
@@ -157,6 +157,8 @@ def on_page_content(content, page, config, files):
         file = files.get_file_from_path(target)
         return f'href="{file.url_relative_to(page.file)}{mark}{fragment}"' if file else link[0]
 
+    # A cell with nothing but a short name does not break.
+    content = re.sub(r"<td>(?=<code>[^<]{1,44}</code></td>)", '<td class="name">', content)
     if 'id="explain"' in content:
         # Other pages do not load it.
         script = files.get_file_from_path("site/explain.js").url_relative_to(page.file)
