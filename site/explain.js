@@ -4,7 +4,7 @@
 // objects and of answers is put into the page as text alone, never as HTML.
 "use strict";
 (() => {
-  const place = document.getElementById("explain");
+  const place = document.getElementById("explain-form");
   const program = new URL("explain.wasm", document.currentScript.src);
 
   const RBAC = "rbac.authorization.k8s.io";

@@ -159,7 +159,7 @@ def on_page_content(content, page, config, files):
 
     # A cell with nothing but a short name does not break.
     content = re.sub(r"<td>(?=<code>[^<]{1,44}</code></td>)", '<td class="name">', content)
-    if 'id="explain"' in content:
+    if 'id="explain-form"' in content:
         # Other pages do not load it.
         script = files.get_file_from_path("site/explain.js").url_relative_to(page.file)
         content += f'<script src="{script}" defer></script>'

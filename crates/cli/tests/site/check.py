@@ -86,7 +86,7 @@ def explains(page, base, failures, pictures):
             failures.append(f"{where}: {what}: {found} and not {decision}: {text}")
 
     def press(label):
-        return lambda: page.run(f"[...document.querySelectorAll('#explain button')].find((button) => button.textContent === {json.dumps(label)}).click()")
+        return lambda: page.run(f"[...document.querySelectorAll('#explain-form button')].find((button) => button.textContent === {json.dumps(label)}).click()")
 
     def put(**values):
         for name, value in values.items():
@@ -125,9 +125,9 @@ def explains(page, base, failures, pictures):
         ask("an object that cannot be read", enter, "unknown", "metadata.namespace")
         put(objects=HOSTILE)
         ask("objects that are not JSON", enter, "error", "line 1", "kubectl get -o json")
-        if page.run("document.title === 'taken' || !!document.querySelector('#explain img')"):
+        if page.run("document.title === 'taken' || !!document.querySelector('#explain-form img')"):
             failures.append(f"{where}: a name has become HTML")
-        unlabelled = "[...document.querySelectorAll('#explain :is(input, textarea)')].filter((field) => !field.labels.length).map((field) => field.id)"
+        unlabelled = "[...document.querySelectorAll('#explain-form :is(input, textarea)')].filter((field) => !field.labels.length).map((field) => field.id)"
         if found := page.run(unlabelled):
             failures.append(f"{where}: without a label: {found}")
         failures += [f"{where}: {problem}" for problem in page.problems() if not problem.startswith(f"request {base}")]
@@ -135,7 +135,7 @@ def explains(page, base, failures, pictures):
         if len(asked) != 1:
             failures.append(f"{where}: the program is loaded {len(asked)} times")
     page.without_scripts(base + where)
-    if "portcullis explain" not in page.run("document.getElementById('explain').innerText"):
+    if "portcullis explain" not in page.run("document.getElementById('explain-form').innerText"):
         failures.append(f"{where}: without scripts it does not say what to do")
 
 

@@ -114,6 +114,15 @@ fn every_link_of_the_site_leads_to_a_page_and_a_place_in_it() {
     assert!(count > 10_000, "{count} links");
 }
 
+/// A heading "Explain" has the anchor `explain`: only the page with the form may become one.
+#[test]
+fn one_page_alone_has_the_form_that_explains() {
+    let loads = |html: &Html| html.loads.iter().any(|load| load.ends_with("/explain.js"));
+    let with_form: Vec<PathBuf> =
+        pages().into_iter().filter(|(_, html)| loads(html)).map(|(page, _)| page).collect();
+    assert_eq!(with_form, [SITE.join("explain-in-browser/index.html")]);
+}
+
 #[test]
 fn no_page_of_the_site_loads_anything_from_elsewhere() {
     for (page, html) in pages() {
