@@ -306,8 +306,13 @@ fn step(graph: &Graph, world: &mut World, choices: &mut Choices<'_>) {
     }
 }
 
+/// How many random histories are tried: 1,000, or as many as `GRAPH_HISTORIES` says.
+fn histories() -> u32 {
+    std::env::var("GRAPH_HISTORIES").map_or(1000, |count| count.parse().unwrap())
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: histories(), ..ProptestConfig::default() })]
 
     #[test]
     fn incremental_equals_rebuilt_equals_naive(numbers in prop::collection::vec(any::<u8>(), 0..400)) {
@@ -322,7 +327,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: histories() / 5, ..ProptestConfig::default() })]
 
     /// BC-41
     #[test]
