@@ -1,5 +1,5 @@
 //! What each structure takes in memory, counted by the allocator, is what `docs/scale.md` says, within a tenth.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
