@@ -2,7 +2,8 @@
 
 use std::env::var;
 
-/// The linkers of this target read such a script. Others, which a builder may choose by flags, need not.
+/// The target whose programs have the order. Its default linker, LLD, reads the script. A linker that `RUSTFLAGS` choose may not, so
+/// then there is no order.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 fn main() {

@@ -1,4 +1,4 @@
-//! What each structure takes in memory, counted by the allocator, is what `docs/scale.md` says, within a tenth.
+//! Compares the memory of each structure, counted by the allocator, with the table in `docs/scale.md`: within 10 %.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ fn written() -> BTreeMap<String, f64> {
     .collect()
 }
 
-/// What is made, and how many bytes it takes.
+/// Makes a value. Returns it, and how many bytes it takes.
 fn measured<T>(make: impl FnOnce() -> T) -> (T, f64) {
     let before = allocated();
     let made = make();
@@ -52,7 +52,7 @@ fn write(number: u32) -> Write {
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 
-/// Writes so many objects, in commits of a thousand.
+/// Writes this many objects, in commits of a thousand.
 async fn fill(store: &Embedded, count: u32) {
     for from in (0..count).step_by(1000) {
         store.commit((from..from + 1000).map(write).collect()).await.unwrap();
