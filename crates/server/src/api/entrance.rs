@@ -76,7 +76,7 @@ impl Entrance {
                 let query = head.uri.query().unwrap_or_default();
                 health::answer(&self.checks, (probe, path, query), |_, _| {})
             }
-            None => Status::store_unavailable(format!(
+            None => Status::try_again(format!(
                 "the server is starting and waits for {}; /readyz tells when it is ready",
                 self.waits_for
             ))

@@ -192,8 +192,8 @@ impl Status {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, None)
     }
 
-    /// The store cannot be reached now: the client may try again.
-    pub fn store_unavailable(message: impl Into<String>) -> Self {
+    /// The server cannot take the request now; the client should try again after a second.
+    pub fn try_again(message: impl Into<String>) -> Self {
         let details = Details { retry_after_seconds: 1, ..Details::default() };
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, Some(details))
     }

@@ -47,7 +47,7 @@ pub(crate) async fn create(
             Ok(bytes) => return Ok(bytes),
         }
     }
-    Err(Status::store_unavailable("other servers allocate all the time; try again"))
+    Err(Status::try_again("other servers allocate all the time; try again"))
 }
 
 /// Why an object was not stored.
@@ -155,7 +155,7 @@ async fn store(
             Err(error) => Err(storage::failed(&error)),
         };
     }
-    Err(Status::store_unavailable("the quotas of the namespace change all the time; try again"))
+    Err(Status::try_again("the quotas of the namespace change all the time; try again"))
 }
 
 /// Returns the entry of a commit of one write.

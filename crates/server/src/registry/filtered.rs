@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use kinds::resource::Resource;
 use kinds::resources::pods::PODS;
@@ -16,6 +17,7 @@ use policy::extent::Extent;
 use policy::graph::VertexKind;
 use policy::identity::NodeIdentity;
 use portcullis_store::{Entry, List, Revision, Store as _, StoreError};
+use tokio::time::timeout;
 
 use super::backend::Backend;
 use super::list::{ListMeta, Page};
@@ -30,6 +32,8 @@ use crate::http::status::Status;
 const CHUNK: usize = 4_096;
 /// How many pods are looked up in the graph before others have their turn.
 const PODS_AT_ONCE: usize = 128;
+/// How often it is asked whether a change can be read of which nobody is told.
+const UNTOLD: Duration = Duration::from_millis(10);
 
 /// Which objects of a collection a caller may get.
 pub(crate) trait Visibility: Send + Sync {
@@ -190,8 +194,19 @@ impl Filtered {
         self.selection.part(self.resource)
     }
 
+    /// Waits until the last change of rights can be read: decisions depend on it a short time before. A look in between would
+    /// be at a revision at which its decisions do not hold yet.
+    async fn settled(&self) {
+        let changed = self.interest.last_change();
+        while self.backend.revision() < changed {
+            // Nobody is woken for a change whose source is not remembered.
+            let _woken_or_not = timeout(UNTOLD, self.interest.changed()).await;
+        }
+    }
+
     /// Begins to look at the newest state, at objects after this key. With a limit the scan ends with so many objects.
     pub(crate) async fn look(&self, after: Option<Box<str>>, limit: usize) -> Result<Scan, ScanError> {
+        self.settled().await;
         let revision = self.backend.revision();
         let places = self.places().await?;
         Ok(Scan::new(revision, revision, places, after, limit))
@@ -210,6 +225,7 @@ impl Filtered {
     /// As [`Self::look`], at everything, to go on as a watch. If all objects are known by key, changes of these objects wake the
     /// interest, and nothing else of the collection has to be followed. Returns the prefix to follow otherwise.
     pub(crate) async fn look_and_follow(&mut self) -> Result<(Scan, Option<String>), ScanError> {
+        self.settled().await;
         let decided_at = self.backend.revision();
         let places = self.places().await?;
         let mut keys = BTreeSet::new();
@@ -379,5 +395,93 @@ impl Scan {
         let last = entries.last().filter(|_| has_more);
         let token = last.map(|last| Token::after(revision, &last.key, &filtered.prefix()).text());
         Some(Page { entries, meta: ListMeta { revision, token, remaining: None } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use portcullis_store::{Event, Expect, Observer, Value, Write, embedded};
+
+    use super::*;
+    use crate::registry::backend::Options;
+
+    /// Stops the writer after decisions depend on a change, before the change can be read.
+    struct Gate {
+        entered: Mutex<Sender<()>>,
+        open: Mutex<Receiver<()>>,
+    }
+
+    impl Observer for Gate {
+        fn committed(&self, _events: &[Event]) {
+            self.entered.lock().unwrap().send(()).unwrap();
+            self.open.lock().unwrap().recv().unwrap();
+        }
+    }
+
+    /// A caller who may get everything.
+    struct All(User);
+
+    impl Visibility for All {
+        fn user(&self) -> &User {
+            &self.0
+        }
+
+        fn sees(&self, _namespace: &str, _name: &str) -> bool {
+            true
+        }
+
+        fn extent(&self) -> Extent {
+            Extent::everywhere()
+        }
+
+        fn referred(&self, _kind: VertexKind, _pods: &[(&str, &str)]) -> BTreeSet<(String, String)> {
+            BTreeSet::new()
+        }
+
+        fn is_by_labels(&self) -> bool {
+            false
+        }
+
+        fn is_in_force(&self) -> bool {
+            true
+        }
+
+        fn in_force_after(&self) -> Revision {
+            Revision(0)
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_look_waits_until_a_change_of_rights_can_be_read_bc_40() {
+        let (entered, enters) = channel();
+        let (opens, open) = channel();
+        let changes = RightChanges::new(None);
+        let gate = Gate { entered: Mutex::new(entered), open: Mutex::new(open) };
+        let options = Options::from(embedded::Options::memory())
+            .observer(Arc::<RightChanges>::clone(&changes))
+            .observer(Arc::new(gate));
+        let backend = Arc::new(options.open().await.unwrap());
+        let target = Target { resource: &PODS, served: &PODS, subresource: None, namespace: "", name: "" };
+        let filtered =
+            Filtered::new(&backend, &changes, Box::new(All(User::default())), &target, Selection::default());
+        let writer = Arc::clone(&backend);
+        let key = "/rbac.authorization.k8s.io/clusterroles/r".into();
+        let value = Some(Value { bytes: "{}".into(), revision_at: None, relies_on: None });
+        let role = Write { key, expect: Expect::Absent, value };
+        let write = tokio::spawn(async move { writer.commit(vec![role]).await.unwrap() });
+        enters.recv().unwrap();
+        let before = backend.revision();
+        let mut look = Box::pin(filtered.look(None, 0));
+        let early = timeout(UNTOLD * 5, &mut look).await;
+        assert!(early.is_err(), "nothing can be decided about the state of before");
+        opens.send(()).unwrap();
+        let mut scan = look.await.unwrap_or_else(|_| panic!("the look has failed"));
+        assert!(filtered.step(&mut scan, 1).await.unwrap_or_else(|_| panic!("the step has failed")));
+        let (revision, _) = scan.end(&filtered).unwrap();
+        assert!(revision > before);
+        write.await.unwrap();
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn missed(backend: &Backend, known: Revision) -> Result<bool, S
 async fn confirmed(backend: &Backend) -> Result<Revision, Status> {
     match timeout(PATIENCE, backend.fresh()).await {
         Ok(outcome) => outcome.map_err(|error| storage::failed(&error)),
-        Err(_) => Err(Status::store_unavailable("etcd does not answer in time")),
+        Err(_) => Err(Status::try_again("etcd does not answer in time")),
     }
 }
 

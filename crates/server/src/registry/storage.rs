@@ -376,7 +376,7 @@ pub(crate) fn failed(error: &StoreError) -> Status {
         StoreError::TooLarge(_) => Status::request_too_large(error.to_string()),
         // ET-12
         StoreError::Unreadable(_) => Status::internal(error),
-        StoreError::Unavailable(_) => Status::store_unavailable(error.to_string()),
+        StoreError::Unavailable(_) => Status::try_again(error.to_string()),
         StoreError::Unknown(_) => Status::outcome_unknown(error.to_string()),
         StoreError::Broken(_) => {
             tracing::error!(%error, "the store failed");

@@ -223,7 +223,8 @@ impl Follower<'_> {
             let query = self.view.query();
             let path = format!("{}?{query}limit=3&continue={token}", self.view.collection());
             let answer = client.ask("GET", &path, None).unwrap();
-            if answer.code == 410 {
+            // Rights have changed: between two pages, or again and again.
+            if answer.code == 410 || answer.code == 503 {
                 (found, token) = (Objects::new(), String::new());
                 continue;
             }
@@ -260,7 +261,12 @@ impl Follower<'_> {
                 self.received.lock().unwrap().resumes += 1;
             }
             is_first = false;
-            for event in (self.client)().watch(&path).unwrap() {
+            let events = match (self.client)().watch(&path) {
+                Ok(events) => events,
+                Err(error) if error.to_string().ends_with("is answered 503") => continue,
+                Err(error) => panic!("{error}"),
+            };
+            for event in events {
                 let event = event.unwrap();
                 let (kind, object) = (event["type"].as_str().unwrap(), &event["object"]);
                 if kind == "ERROR" {

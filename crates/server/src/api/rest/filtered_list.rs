@@ -64,5 +64,5 @@ pub(crate) async fn answer(
             None => {}
         }
     }
-    Err(Status::unavailable("what the caller may get changes too often for a list; try again"))
+    Err(Status::try_again("what the caller may get changes too often for a list; try again"))
 }

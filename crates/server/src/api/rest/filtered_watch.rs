@@ -316,7 +316,7 @@ impl Stream {
         let Some(((revision, found), prefix)) = looked else {
             // Rights change all the time. What the client has stays what it was, and is looked at again.
             let is_first = matches!(self.source, Source::Unknown);
-            return if is_first { Err(Status::unavailable(CHANGING)) } else { Ok(()) };
+            return if is_first { Err(Status::try_again(CHANGING)) } else { Ok(()) };
         };
         self.follow(prefix, revision).await?;
         self.pending = self.difference(found);
