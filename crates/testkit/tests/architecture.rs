@@ -30,7 +30,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("tpm", &[]),
     ("client", &["apimachinery", "attestation", "pki", "policy", "tpm"]),
     ("server", &["apimachinery", "client", "kinds", "pki", "policy", "store"]),
-    ("cli", &["apimachinery", "attestation", "client", "pki", "policy", "server", "tpm"]),
+    ("cli", &["apimachinery", "attestation", "client", "pki", "policy", "server", "store", "tpm"]),
     ("testkit", &[]),
 ];
 

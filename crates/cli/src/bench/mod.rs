@@ -4,5 +4,6 @@ pub mod histogram;
 pub mod memory;
 pub mod questions;
 pub mod run;
+pub mod simulate;
 pub mod synthetic;
 pub mod writer;

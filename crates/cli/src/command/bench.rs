@@ -1,4 +1,4 @@
-//! `portcullis bench`: measures the speed of decisions and the memory of the index.
+//! `portcullis bench`: measures the speed of decisions and the memory of the index, and simulates large clusters.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use portcullis_policy::chain::Mode;
 use portcullis_policy::engine::{Builder, Engine};
 use portcullis_server::state;
@@ -14,11 +14,13 @@ use portcullis_server::state;
 use crate::bench::memory;
 use crate::bench::questions::Questions;
 use crate::bench::run::{Plan, measure};
+use crate::bench::simulate;
 use crate::bench::synthetic::{Requests, Synthetic};
 use crate::bench::writer::Updates;
-use crate::engine_flags::{EngineFlags, threads};
+use crate::engine_flags::{EngineFlags, runtime, threads};
 use crate::failure::Failure;
 use crate::lines::Lines;
+use crate::table;
 
 /// The number of requests for a synthetic cluster.
 const SYNTHETIC_REQUESTS: u32 = 400_000;
@@ -31,7 +33,8 @@ const EXAMPLES: &str = "\
 Examples:
   portcullis bench --synthetic nodes=5000,pods-per-node=30,bindings=10000
   portcullis bench --synthetic nodes=100,pods-per-node=30 --write-state made-up --seconds 1
-  portcullis bench --state made-up --reviews made-up/reviews.jsonl --updates-per-second 1000";
+  portcullis bench --state made-up --reviews made-up/reviews.jsonl --updates-per-second 1000
+  portcullis bench simulate --nodes 20000";
 
 /// Measure decisions over a snapshot of a cluster, or over a synthetic one
 ///
@@ -43,8 +46,11 @@ Examples:
 ///
 /// Exit codes: 0 success; 2 bad flags or input; 3 the output cannot be written.
 #[derive(Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    what: Option<What>,
+
     /// The SubjectAccessReviews to repeat, one JSON object per line
     #[arg(long, value_name = "FILE", required_unless_present = "synthetic")]
     reviews: Option<PathBuf>,
@@ -73,11 +79,94 @@ pub struct BenchArgs {
     engine: EngineFlags,
 }
 
+#[derive(Debug, Subcommand)]
+enum What {
+    Simulate(SimulateArgs),
+}
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  portcullis bench simulate --nodes 5000
+  portcullis bench simulate --nodes 100000 --data-dir /var/tmp";
+
+/// Run the parts of a large cluster that fit on this machine, and compare them with what smaller sizes predict
+///
+/// Each part runs at an eighth, a quarter and half of the size. A line through these predicts the whole size, which is run as
+/// well: the index and its memory, all pods in memory and every node listing its own, the watches of all kubelets, and one
+/// round of lease renewals, each durable, into a file. There is no network, TLS or HTTP in it.
+///
+/// Prints a table, and on the last line one JSON object with the same figures. DIFFERENCE is how much more was measured than
+/// predicted.
+///
+/// Exit codes: 0 success; 2 bad flags, or too little memory; 3 the store or the output cannot be written.
+#[derive(Args, Debug)]
+#[command(after_help = SIMULATE_EXAMPLES)]
+struct SimulateArgs {
+    /// The number of nodes
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(80..=1_000_000))]
+    nodes: u32,
+
+    /// The number of pods on each node
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=250))]
+    pods_per_node: u32,
+
+    /// The number of nodes that are served at a time
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    at_once: u16,
+
+    /// Where the file with the leases is made, and removed again: on the disk that is to be measured. The default is the
+    /// directory for temporary files
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+}
+
 /// Runs the command.
 ///
 /// # Errors
-/// Flags, objects or reviews are invalid.
+/// Flags, objects or reviews are invalid, or a simulation does not fit on this machine.
 pub fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    match &args.what {
+        Some(What::Simulate(args)) => run_simulation(args),
+        None => run_decisions(args),
+    }
+}
+
+fn run_simulation(args: &SimulateArgs) -> Result<ExitCode, Failure> {
+    let plan = simulate::Plan {
+        nodes: args.nodes,
+        pods_per_node: args.pods_per_node,
+        at_once: args.at_once,
+        directory: args.data_dir.clone().unwrap_or_else(std::env::temp_dir),
+    };
+    let figures = simulate::run(&plan, runtime()?)?;
+    let mut rows = vec![["PART", "PREDICTED", "MEASURED", "DIFFERENCE"].map(str::to_owned).to_vec()];
+    let mut summary = Vec::new();
+    for figure in &figures {
+        rows.push(vec![
+            figure.what.to_owned(),
+            figure.unit.text(figure.predicted),
+            figure.unit.text(figure.measured),
+            format!("{:+.1} %", figure.error() * 100.0),
+        ]);
+        summary.push(serde_json::json!({
+            "part": figure.what,
+            "unit": figure.unit.name(),
+            "predicted": figure.predicted,
+            "measured": figure.measured,
+        }));
+    }
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} nodes with {} pods each, on {} processors", args.nodes, args.pods_per_node, threads())?;
+    writeln!(out)?;
+    table::columns(&mut out, &rows)?;
+    writeln!(out)?;
+    let summary =
+        serde_json::json!({"nodes": args.nodes, "podsPerNode": args.pods_per_node, "figures": summary});
+    writeln!(out, "{summary}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_decisions(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let config = args.engine.config()?;
     let modes = config.modes.clone();
     if let (Some(synthetic), Some(directory)) = (args.synthetic, &args.write_state) {

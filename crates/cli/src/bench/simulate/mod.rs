@@ -1,0 +1,97 @@
+//! `portcullis bench simulate`: runs the parts of a large cluster that fit on one machine.
+//!
+//! Each part runs at an eighth, a quarter and half of the size. The line through these three predicts the whole size, which
+//! is then run as well. So a figure for a cluster that does not fit can be trusted as far as the predictions were right.
+//!
+//! It has no network, no TLS and no HTTP: those are measured by `benches/api-over-https`.
+
+mod index;
+mod leases;
+mod line;
+mod part;
+mod pods;
+mod watches;
+
+use tokio::runtime::Runtime;
+
+use self::line::Line;
+use self::part::{Part, Simulation};
+pub use self::part::{Plan, Unit};
+use super::memory;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// The parts of the whole size at which a line is fitted.
+const PARTS_OF_SIZE: [u32; 3] = [8, 4, 2];
+
+/// A figure: what the line predicts for the whole size, and what was measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure {
+    /// What it is the figure of.
+    pub what: &'static str,
+    /// Its unit.
+    pub unit: Unit,
+    /// What the smaller sizes predict.
+    pub predicted: f64,
+    /// What was measured at the whole size.
+    pub measured: f64,
+}
+
+impl Figure {
+    /// How much more was measured than predicted. As a fraction of what was measured.
+    pub fn error(&self) -> f64 {
+        (self.measured - self.predicted) / self.measured
+    }
+}
+
+const PARTS: [Part; 4] = [index::PART, pods::PART, watches::PART, leases::PART];
+
+/// Runs every part.
+///
+/// # Errors
+/// The whole size does not fit into memory, or the store cannot be written.
+pub fn run(plan: &Plan, runtime: Runtime) -> Result<Vec<Figure>, Failure> {
+    let simulation = Simulation { plan, runtime };
+    let mut found = Vec::new();
+    for part in PARTS {
+        let mut progress = Progress::new(part.name);
+        let steps = PARTS_OF_SIZE.len() as u64 + 1;
+        let mut points = vec![Vec::new(); part.figures.len()];
+        for (step, part_of_size) in (0..).zip(PARTS_OF_SIZE) {
+            progress.at(step, steps);
+            let nodes = plan.nodes / part_of_size;
+            let figures = (part.measure)(&simulation, nodes)?;
+            for (points, figure) in points.iter_mut().zip(figures) {
+                points.push((f64::from(nodes), figure));
+            }
+        }
+        let predicted: Vec<f64> =
+            points.iter().map(|points| Line::through(points).at(f64::from(plan.nodes))).collect();
+        let units = part.figures.iter().map(|(_, unit)| *unit);
+        let needed: f64 =
+            units.zip(&predicted).filter(|(unit, _)| *unit == Unit::Bytes).map(|(_, bytes)| bytes).sum();
+        fits(part.name, needed)?;
+        progress.at(steps - 1, steps);
+        let measured = (part.measure)(&simulation, plan.nodes)?;
+        let figures = part.figures.iter().zip(predicted).zip(measured);
+        found.extend(figures.map(|((&(what, unit), predicted), measured)| Figure {
+            what,
+            unit,
+            predicted,
+            measured,
+        }));
+    }
+    Ok(found)
+}
+
+/// Refuses what does not fit into the memory that is free, if the system says how much that is.
+fn fits(what: &str, needed: f64) -> Result<(), Failure> {
+    match memory::available() {
+        Some(available) if needed > available as f64 => Err(Failure::input(format_args!(
+            "{what} needs {:.1} GiB, and {:.1} GiB of memory are free: simulate fewer --nodes",
+            needed / f64::from(1 << 30),
+            available as f64 / f64::from(1 << 30),
+        ))),
+        _ => Ok(()),
+    }
+}
