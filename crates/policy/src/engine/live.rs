@@ -118,7 +118,7 @@ impl LiveEngine {
         name: &str,
         json: &str,
     ) -> Result<Vec<AggregatedRules>, JsonError> {
-        let applied = read_at(kind, namespace, name, json).and_then(|object| {
+        let applied = Object::parse_at(kind, namespace, name, json).and_then(|object| {
             self.apply(object).map_err(|error| JsonError::at(json, 1, "metadata.name", error.to_string()))
         });
         if applied.is_err() {
@@ -253,18 +253,6 @@ impl LiveEngine {
 
     fn cluster_roles(&self) -> MutexGuard<'_, ClusterRoles> {
         self.cluster_roles.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Reads an object that must have this kind, namespace and name.
-fn read_at<'j>(kind: Kind, namespace: &str, name: &str, json: &'j str) -> Result<Object<'j>, JsonError> {
-    let fault = |field: &str, reason: String| JsonError::at(json, 1, field, reason);
-    let object = Object::parse(kind, json).map_err(|error| JsonError::of_decoding(json, &error))?;
-    object.check_key().map_err(|(field, reason)| fault(field, reason))?;
-    match object.key() {
-        found if found == (namespace, name) => Ok(object),
-        (_, found) if found != name => Err(fault("metadata.name", format!("is {found:?} and not {name:?}"))),
-        (found, _) => Err(fault("metadata.namespace", format!("is {found:?} and not {namespace:?}"))),
     }
 }
 

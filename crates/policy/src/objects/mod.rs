@@ -185,6 +185,23 @@ impl<'a> Object<'a> {
         check_key(self.kind(), self.kind().is_namespaced(), self.key())
     }
 
+    /// Decodes an object from JSON that must have this kind, namespace and name. A cluster-scoped object has an empty namespace.
+    ///
+    /// # Errors
+    /// The text is not such an object: which field is at fault, where it is, and why.
+    pub fn parse_at(kind: Kind, namespace: &str, name: &str, json: &'a str) -> Result<Self, JsonError> {
+        let fault = |field: &str, reason: String| JsonError::at(json, 1, field, reason);
+        let object = Self::parse(kind, json).map_err(|error| JsonError::of_decoding(json, &error))?;
+        object.check_key().map_err(|(field, reason)| fault(field, reason))?;
+        match object.key() {
+            found if found == (namespace, name) => Ok(object),
+            (_, found) if found != name => {
+                Err(fault("metadata.name", format!("is {found:?} and not {name:?}")))
+            }
+            (found, _) => Err(fault("metadata.namespace", format!("is {found:?} and not {namespace:?}"))),
+        }
+    }
+
     /// Decodes one object of a known kind from JSON.
     ///
     /// # Errors

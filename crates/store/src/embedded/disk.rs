@@ -9,10 +9,14 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read};
+use std::mem;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
 
 use bytes::Bytes;
 use redb::backends::FileBackend;
@@ -337,30 +341,83 @@ impl FileError {
     }
 }
 
+/// How many entries go from the thread that reads to the one that converts at a time, and how often before the first waits.
+const BATCH: usize = 512;
+const BATCHES: usize = 8;
+
+/// Entries without their values, and the values in the form of the file.
+type Batch = Vec<(Entry, Vec<u8>)>;
+
+/// Reads all entries. Another thread converts the values, and looks for the part of each entry.
 fn load(
     database: &Database,
     transformer: &dyn Transformer,
     part_of: Option<&PartOf>,
 ) -> Result<Loaded, FileError> {
     let newest = revision(database)?;
-    let transaction = database.begin_read()?;
-    let table = transaction.open_table(ENTRIES)?;
-    let mut entries = Vec::new();
-    let mut is_stale = false;
-    for record in table.iter()? {
-        let (key, record) = record?;
-        let (mut entry, sealed) = entry(key.value(), record.value(), newest)?;
-        let opened = transformer.open(&entry.key, sealed).map_err(FileError::Value)?;
-        is_stale |= opened.is_stale;
-        entry.value = Bytes::from(opened.value.into_owned());
-        entries.push(Arc::new(entry.in_part(part_of)));
-    }
+    let table = database.begin_read()?.open_table(ENTRIES)?;
     let due = table.len()?;
-    if entries.len() as u64 != due {
-        let problem = format!("it has {} entries where {due} are due", entries.len());
+    let (give, batches) = sync_channel(BATCHES);
+    let (read, loaded) = thread::scope(|scope| {
+        let convert = move || convert(batches, newest, transformer, part_of);
+        let converting =
+            thread::Builder::new().name("store-loader".to_owned()).spawn_scoped(scope, convert)?;
+        let read = read(&table, newest, &give);
+        drop(give);
+        Ok::<_, redb::Error>((read, converting.join().unwrap_or_else(|panic| resume_unwind(panic))))
+    })?;
+    read?;
+    let loaded = loaded.map_err(FileError::Value)?;
+    if loaded.entries.len() as u64 != due {
+        let problem = format!("it has {} entries where {due} are due", loaded.entries.len());
         return Err(redb::Error::Corrupted(problem).into());
     }
-    Ok(Loaded { entries, revision: newest, is_stale })
+    Ok(loaded)
+}
+
+/// Reads the entries of a table in batches. Stops early when nobody wants them.
+fn read(
+    table: &redb::ReadOnlyTable<&[u8], &[u8]>,
+    newest: Revision,
+    give: &SyncSender<Batch>,
+) -> Result<(), redb::Error> {
+    let mut batch = Batch::with_capacity(BATCH);
+    for record in table.iter()? {
+        let (key, record) = record?;
+        let (entry, sealed) = entry(key.value(), record.value(), newest)?;
+        batch.push((entry, sealed.to_vec()));
+        if batch.len() == BATCH {
+            let full = mem::replace(&mut batch, Batch::with_capacity(BATCH));
+            if give.send(full).is_err() {
+                return Ok(());
+            }
+        }
+    }
+    // If nobody wants it, it is known why.
+    let _ = give.send(batch);
+    Ok(())
+}
+
+/// Makes entries of what was read, in the same order.
+fn convert(
+    batches: Receiver<Batch>,
+    revision: Revision,
+    transformer: &dyn Transformer,
+    part_of: Option<&PartOf>,
+) -> Result<Loaded, TransformError> {
+    let mut loaded = Loaded { entries: Vec::new(), revision, is_stale: false };
+    for (mut entry, sealed) in batches.into_iter().flatten() {
+        let opened = transformer.open(&entry.key, &sealed)?;
+        loaded.is_stale |= opened.is_stale;
+        let converted = match opened.value {
+            // It is what was read.
+            Cow::Borrowed(value) if value.len() == sealed.len() => None,
+            value => Some(value.into_owned()),
+        };
+        entry.value = Bytes::from(converted.unwrap_or(sealed));
+        loaded.entries.push(Arc::new(entry.in_part(part_of)));
+    }
+    Ok(loaded)
 }
 
 /// Writes a new file, which must not exist. A failure leaves no file behind.
