@@ -105,11 +105,10 @@ fn what_cannot_be_measured_is_refused() {
 fn a_simulation_tells_what_smaller_sizes_predict_and_leaves_nothing() {
     let scratch = Scratch::new();
     let folder = text(scratch.path());
-    let run = portcullis([
-        words("bench simulate --nodes 400 --pods-per-node 5 --at-once 20 --data-dir"),
-        vec![folder],
-    ]
-    .concat());
+    let run = portcullis(
+        [words("bench simulate --nodes 400 --pods-per-node 5 --at-once 20 --data-dir"), vec![folder]]
+            .concat(),
+    );
     assert_eq!(run.code, 0, "{}", run.stderr);
     let summary: Value = serde_json::from_str(run.last_line()).unwrap();
     assert_eq!([&summary["nodes"], &summary["podsPerNode"]], [400, 5], "{summary}");
@@ -122,7 +121,8 @@ fn a_simulation_tells_what_smaller_sizes_predict_and_leaves_nothing() {
     }
     // 1,200 watches, and 2,000 pods of 500 bytes. The table of docs/scale.md has what each of them takes at a larger size.
     let bytes = |part: &str| {
-        let figure = figures.iter().find(|figure| figure["part"].as_str().unwrap().starts_with(part)).unwrap();
+        let figure =
+            figures.iter().find(|figure| figure["part"].as_str().unwrap().starts_with(part)).unwrap();
         assert_eq!(figure["unit"], "bytes");
         figure["measured"].as_f64().unwrap()
     };
@@ -135,7 +135,8 @@ fn a_simulation_tells_what_smaller_sizes_predict_and_leaves_nothing() {
 fn a_simulation_that_cannot_run_is_refused() {
     let scratch = Scratch::new();
     let file = scratch.write("file", "");
-    portcullis(["bench", "simulate", "--nodes", "80", "--data-dir", text(&file)]).refused(&["cannot make", "file"]);
+    portcullis(["bench", "simulate", "--nodes", "80", "--data-dir", text(&file)])
+        .refused(&["cannot make", "file"]);
     portcullis(["bench", "simulate", "--nodes", "1"]).refused(&["--nodes"]);
     portcullis(["bench", "--synthetic", "nodes=1,pods-per-node=1", "simulate"]).refused(&["simulate"]);
 }

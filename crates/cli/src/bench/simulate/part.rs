@@ -58,7 +58,11 @@ pub(super) struct Simulation<'p> {
 
 impl Simulation<'_> {
     /// Does work for every node, for so many at a time as the plan says.
-    pub(super) fn each_node<F>(&self, nodes: u32, work: impl Fn(u32) -> F + Clone + Send + 'static) -> Result<(), Failure>
+    pub(super) fn each_node<F>(
+        &self,
+        nodes: u32,
+        work: impl Fn(u32) -> F + Clone + Send + 'static,
+    ) -> Result<(), Failure>
     where
         F: Future<Output = Result<(), StoreError>> + Send,
     {

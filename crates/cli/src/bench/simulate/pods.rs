@@ -13,10 +13,7 @@ use crate::failure::Failure;
 
 pub(super) const PART: Part = Part {
     name: "the pods",
-    figures: &[
-        ("store of pods of 500 bytes", Unit::Bytes),
-        ("every node lists its pods", Unit::Seconds),
-    ],
+    figures: &[("store of pods of 500 bytes", Unit::Bytes), ("every node lists its pods", Unit::Seconds)],
     measure,
 };
 
