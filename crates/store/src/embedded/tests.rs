@@ -1,5 +1,6 @@
 //! What cannot be seen from outside alone: failing disks, shared flushes, the limits of history, who is told when.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -12,7 +13,9 @@ use portcullis_testkit::scratch::Scratch;
 
 use super::disk::{Faults, Step};
 use super::*;
-use crate::{Amender, Current, Event, Expect, Observer, Revision, StoreError, Value, Watch};
+use crate::{
+    Amender, Current, Event, Expect, Observer, Opened, Revision, StoreError, TransformError, Value, Watch,
+};
 
 fn put(key: &str, value: &str) -> Write {
     let value = Value { bytes: Bytes::copy_from_slice(value.as_bytes()), revision_at: None, relies_on: None };
@@ -600,4 +603,47 @@ async fn a_store_that_is_larger_than_its_quota_opens_and_can_be_emptied() {
     }
     store.commit(vec![put("/more", "x")]).await.unwrap();
     assert_eq!(store.size(), 4 * 1002 + 6);
+}
+
+/// A transformer that cannot read the value of one key.
+struct LacksKey(&'static str);
+
+impl Transformer for LacksKey {
+    fn seal<'v>(&self, _: &str, value: &'v [u8]) -> Result<Cow<'v, [u8]>, TransformError> {
+        Ok(Cow::Borrowed(value))
+    }
+
+    fn open<'v>(&self, key: &str, sealed: &'v [u8]) -> Result<Opened<'v>, TransformError> {
+        match key == self.0 {
+            true => Err(TransformError { key: key.into(), problem: "cannot be read".to_owned() }),
+            false => Ok(Opened { value: Cow::Borrowed(sealed), is_stale: false }),
+        }
+    }
+}
+
+/// More entries than go from one thread to the other at once, and more than may wait between them.
+#[tokio::test]
+async fn many_entries_are_read_in_order_and_with_their_parts() {
+    let folder = Scratch::new();
+    let path = folder.path().join("store");
+    let options =
+        || Options::file(&path).parts(|entry| entry.key.rsplit_once('-').map(|(_, part)| part.into()));
+    let store = options().open().unwrap();
+    let writes = (0..10_001).map(|number| put(&format!("/{number:05}-{}", number % 7), &number.to_string()));
+    store.commit(writes.collect()).await.unwrap();
+    let before = all(&store).await;
+    drop(store);
+    let store = options().open().unwrap();
+    assert_eq!(all(&store).await, before);
+    let of_part = List { part: Some("3".into()), ..List::default() };
+    let found = store.list(&of_part).await.unwrap().entries;
+    assert_eq!(found.len(), 1_429);
+    assert!(found.iter().all(|entry| entry.key.ends_with("-3")));
+    drop(store);
+    // Of the first batch, and of one for which the reading thread has to wait.
+    for key in ["/00002-2", "/09000-5"] {
+        let refused = options().transformer(Arc::new(LacksKey(key))).open().err().unwrap().to_string();
+        assert!(refused.contains(key) && refused.contains("cannot be read"), "{refused}");
+    }
+    assert_eq!(all(&options().open().unwrap()).await, before);
 }

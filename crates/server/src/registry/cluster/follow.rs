@@ -199,3 +199,39 @@ impl Observer for Follower {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use policy::chain::Mode;
+    use policy::engine::EngineConfig;
+    use prometheus_client::registry::Registry;
+
+    use super::*;
+
+    /// More objects than a thread takes at a time, one of which cannot be read and one of which is not followed.
+    #[test]
+    fn all_existing_objects_are_applied_by_several_threads() {
+        let config = EngineConfig { modes: vec![Mode::Node], ..EngineConfig::default() };
+        let engine = Arc::new(LiveEngine::new(&config).unwrap());
+        let metrics = StoreMetrics::registered(&mut Registry::default());
+        let follower = Follower::new(Arc::clone(&engine), &Kinds::default(), &metrics);
+        let entry = |key: String, json: String| {
+            Arc::new(Entry::new(key, json.into_bytes().into(), Revision(1), Revision(1)))
+        };
+        let pod = |number: usize| {
+            let json = format!(
+                r#"{{"metadata":{{"namespace":"a","name":"p-{number}"}},"spec":{{"nodeName":"n-{}","volumes":[{{"name":"v","secret":{{"secretName":"s-{number}"}}}}]}}}}"#,
+                number % 10
+            );
+            entry(format!("/core/pods/a/p-{number}"), json)
+        };
+        let mut entries: Vec<_> = (0..3 * SHARE).map(pod).collect();
+        entries.insert(SHARE, entry("/core/pods/a/broken".to_owned(), "{".to_owned()));
+        entries.push(entry("/core/configmaps/a/c".to_owned(), "{".to_owned()));
+        follower.load(&entries);
+        assert_eq!(metrics.refused_objects.get(), 1);
+        let size = engine.graph().size();
+        // Each pod, and its secret.
+        assert_eq!((size.nodes, size.vertices), (10, 2 * 3 * SHARE));
+    }
+}
