@@ -19,7 +19,6 @@ use self::part::{Part, Simulation};
 pub use self::part::{Plan, Unit};
 use super::memory;
 use crate::failure::Failure;
-use crate::progress::Progress;
 
 /// The parts of the whole size at which a line is fitted.
 const PARTS_OF_SIZE: [u32; 3] = [8, 4, 2];
@@ -54,13 +53,14 @@ pub fn run(plan: &Plan, runtime: Runtime) -> Result<Vec<Figure>, Failure> {
     let simulation = Simulation { plan, runtime };
     let mut found = Vec::new();
     for part in PARTS {
-        let mut progress = Progress::new(part.name);
-        let steps = PARTS_OF_SIZE.len() as u64 + 1;
         let mut points = vec![Vec::new(); part.figures.len()];
-        for (step, part_of_size) in (0..).zip(PARTS_OF_SIZE) {
-            progress.at(step, steps);
+        let measure = |nodes| {
+            eprintln!("{}: {nodes} nodes", part.name);
+            (part.measure)(&simulation, nodes)
+        };
+        for part_of_size in PARTS_OF_SIZE {
             let nodes = plan.nodes / part_of_size;
-            let figures = (part.measure)(&simulation, nodes)?;
+            let figures = measure(nodes)?;
             for (points, figure) in points.iter_mut().zip(figures) {
                 points.push((f64::from(nodes), figure));
             }
@@ -71,8 +71,7 @@ pub fn run(plan: &Plan, runtime: Runtime) -> Result<Vec<Figure>, Failure> {
         let needed: f64 =
             units.zip(&predicted).filter(|(unit, _)| *unit == Unit::Bytes).map(|(_, bytes)| bytes).sum();
         fits(part.name, needed)?;
-        progress.at(steps - 1, steps);
-        let measured = (part.measure)(&simulation, plan.nodes)?;
+        let measured = measure(plan.nodes)?;
         let figures = part.figures.iter().zip(predicted).zip(measured);
         found.extend(figures.map(|((&(what, unit), predicted), measured)| Figure {
             what,

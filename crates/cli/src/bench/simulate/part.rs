@@ -96,7 +96,7 @@ pub(super) fn failed(error: StoreError) -> Failure {
 
 /// A part of a cluster: what is measured of it, and how, for a number of nodes.
 pub(super) struct Part {
-    /// As progress names it.
+    /// As messages name it.
     pub(super) name: &'static str,
     pub(super) figures: &'static [(&'static str, Unit)],
     /// Returns the figures for a number of nodes.
