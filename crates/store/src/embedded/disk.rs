@@ -375,7 +375,7 @@ fn load(
     Ok(loaded)
 }
 
-/// Reads the entries of a table in batches. Stops early when nobody wants them.
+/// Reads the entries of a table in batches. Stops early if the receiver is gone, which has its own error.
 fn read(
     table: &redb::ReadOnlyTable<&[u8], &[u8]>,
     newest: Revision,
@@ -393,7 +393,7 @@ fn read(
             }
         }
     }
-    // If nobody wants it, it is known why.
+    // Nobody receives it only after an error of the converting thread, which is reported instead.
     let _ = give.send(batch);
     Ok(())
 }

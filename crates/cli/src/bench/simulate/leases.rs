@@ -54,7 +54,7 @@ fn lease(number: u32, renewals: u32) -> Write {
     Write { key: key.into(), expect: Expect::Anything, value: Some(value) }
 }
 
-/// What this process has used of the processors.
+/// The processor time of this process, all threads together.
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
@@ -74,7 +74,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // What is left of it tells itself by its name.
+        // After a failure the files stay. The name of the folder says what made it.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

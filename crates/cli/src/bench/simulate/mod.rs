@@ -26,18 +26,18 @@ const PARTS_OF_SIZE: [u32; 3] = [8, 4, 2];
 /// A figure: what the line predicts for the whole size, and what was measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Figure {
-    /// What it is the figure of.
+    /// The structure or the work.
     pub what: &'static str,
     /// Its unit.
     pub unit: Unit,
-    /// What the smaller sizes predict.
+    /// The value of the line at the whole size.
     pub predicted: f64,
-    /// What was measured at the whole size.
+    /// The measured value at the whole size.
     pub measured: f64,
 }
 
 impl Figure {
-    /// How much more was measured than predicted. As a fraction of what was measured.
+    /// The measured value minus the predicted one, as a fraction of the measured one.
     pub fn error(&self) -> f64 {
         (self.measured - self.predicted) / self.measured
     }

@@ -1,4 +1,4 @@
-//! What the parts of a simulation have in common.
+//! The size of a simulation, its units, and the interface of its parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Plan {
     pub directory: PathBuf,
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes of the allocator.

@@ -12,7 +12,7 @@ pub(super) const PART: Part = Part {
     measure,
 };
 
-/// What a kubelet watches of its own, beside what all of them watch.
+/// The prefixes below which each kubelet watches its own objects.
 const WATCHED: [&str; 3] = ["/core/nodes/", "/core/pods/", "/coordination.k8s.io/leases/kube-node-lease/"];
 
 fn measure(simulation: &Simulation<'_>, nodes: u32) -> Result<Vec<f64>, Failure> {

@@ -125,7 +125,7 @@ impl Follower {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads {
-                // This thread does what others cannot.
+                // If a thread cannot be started, the others do its work.
                 let _started_or_not = std::thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
