@@ -61,16 +61,15 @@ pub fn run(plan: &Plan, runtime: Runtime) -> Result<Vec<Figure>, Failure> {
         for part_of_size in PARTS_OF_SIZE {
             let nodes = plan.nodes / part_of_size;
             let figures = measure(nodes)?;
+            // Each size is half of the next.
+            let bytes = part.figures.iter().zip(&figures).filter(|((_, unit), _)| *unit == Unit::Bytes);
+            fits(part.name, 2.0 * bytes.map(|(_, bytes)| bytes).sum::<f64>())?;
             for (points, figure) in points.iter_mut().zip(figures) {
                 points.push((f64::from(nodes), figure));
             }
         }
         let predicted: Vec<f64> =
             points.iter().map(|points| Line::through(points).at(f64::from(plan.nodes))).collect();
-        let units = part.figures.iter().map(|(_, unit)| *unit);
-        let needed: f64 =
-            units.zip(&predicted).filter(|(unit, _)| *unit == Unit::Bytes).map(|(_, bytes)| bytes).sum();
-        fits(part.name, needed)?;
         let measured = measure(plan.nodes)?;
         let figures = part.figures.iter().zip(predicted).zip(measured);
         found.extend(figures.map(|((&(what, unit), predicted), measured)| Figure {
