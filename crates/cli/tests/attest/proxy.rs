@@ -271,7 +271,9 @@ fn keys_in_memory(process: u32) -> HashSet<Vec<u8>> {
 
 /// Whether no byte occurs often: random bytes have some thirty different ones among 32.
 fn is_random(bytes: &[u8]) -> bool {
-    bytes.iter().collect::<HashSet<_>>().len() >= 24
+    let mut occurs = [false; 256];
+    bytes.iter().for_each(|byte| occurs[usize::from(*byte)] = true);
+    occurs.iter().filter(|occurs| **occurs).count() >= 24
 }
 
 /// The public keys of these private keys, as far as they are some.
