@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use policy::objects::Kind;
@@ -18,6 +19,7 @@ use portcullis_apimachinery::json::JsonError;
 
 mod beside;
 mod decode;
+mod documents;
 mod error;
 mod files;
 pub mod manifest;
@@ -27,10 +29,12 @@ mod seen;
 mod source;
 mod split;
 mod tar;
+mod texts;
 pub(crate) mod yaml;
 
 pub use beside::{Beside, KubeletFile, KubeletForm};
 pub use decode::{ForAudit, ForDecisions, Reading};
+pub use documents::{Document, Fault, documents, read_documents};
 pub use error::StateError;
 pub use files::{Format, MAX_ARCHIVE_BYTES, MAX_FILE_BYTES, MAX_YAML_BYTES, TakeFile};
 pub use places::line_of;
@@ -39,10 +43,9 @@ pub use tar::Writer as TarWriter;
 pub use yaml::to_json as yaml_to_json;
 
 use decode::Decoded;
-use manifest::Manifest;
-use parallel::Chunk;
 use seen::{Place, Seen};
 use split::{Pieces, start_of};
+use texts::each_text;
 
 /// A summary of what was loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,94 +105,6 @@ pub fn load_for<R: Reading>(
     Ok(Summary { beside, ..loader.finish() })
 }
 
-/// Receives the text of a file with objects, and returns how many there are.
-type TakeText<'t> = dyn FnMut(&Path, Format, &str) -> Result<u64, StateError> + 't;
-
-/// Passes the text of every file with objects to `take`, in order. Returns how many they are, and what there is beside them.
-fn each_text(paths: &[PathBuf], take: &mut TakeText<'_>) -> Result<(usize, Beside), StateError> {
-    let mut beside = Beside::default();
-    let mut counts = BTreeMap::new();
-    let mut manifests = Vec::new();
-    for file in files::find(paths)? {
-        files::read(&file, &mut |path, format, text| {
-            let known = beside.manifests.len();
-            if let Some(text) = beside.take(path, format, text)? {
-                counts.insert(path.to_owned(), take(path, format, &text)?);
-            } else if beside.manifests.len() > known {
-                manifests.push(path.to_owned());
-            }
-            Ok(())
-        })?;
-    }
-    for (path, manifest) in manifests.iter().zip(&beside.manifests) {
-        complete(path, manifest, &counts)?;
-    }
-    Ok((counts.len(), beside))
-}
-
-/// Checks that an archive has what its manifest says: a file that is missing must not be taken for a kind without objects.
-fn complete(path: &Path, manifest: &Manifest, counts: &BTreeMap<PathBuf, u64>) -> Result<(), StateError> {
-    for (name, count) in manifest.files() {
-        let file = path.with_file_name(name);
-        let reason = match counts.get(&file) {
-            Some(found) if *found == count => continue,
-            Some(found) => format!("has {found} objects, and {count} by its manifest"),
-            None => format!("is missing, and has {count} objects by its manifest"),
-        };
-        return Err(StateError::whole(&file, format!("{reason}: the archive is damaged, collect it again")));
-    }
-    Ok(())
-}
-
-/// One object of a file, of any kind.
-#[derive(Clone, Copy, Debug)]
-pub struct Document<'t> {
-    /// Its `apiVersion`.
-    pub api_version: &'t str,
-    /// Its `kind`.
-    pub kind: &'t str,
-    /// The object in JSON.
-    pub json: &'t str,
-    /// The file.
-    pub path: &'t Path,
-    /// The line where it begins, from 1.
-    pub line: usize,
-}
-
-/// An error in an object: the field and the reason.
-pub type Fault = (String, String);
-
-/// Passes every object of the files to `take`, in order, and returns the number of files.
-///
-/// # Errors
-/// See [`load`]; also errors that `take` returns.
-pub fn documents(
-    paths: &[PathBuf],
-    take: &mut dyn FnMut(Document<'_>) -> Result<(), Fault>,
-) -> Result<usize, StateError> {
-    let (files, _) = each_text(paths, &mut |path, format, text| {
-        let of_file = |error| StateError::of(path, error);
-        let converted = match format {
-            Format::Json => None,
-            Format::Yaml => Some(yaml::to_json(text).map_err(of_file)?),
-        };
-        let text = converted.as_deref().unwrap_or(text);
-        let pieces = split::split(text).map_err(of_file)?;
-        let (mut at, mut line) = (0, 1_usize);
-        for piece in &pieces.pieces {
-            let (api_version, kind) = decode::type_of(text, &pieces, *piece).map_err(of_file)?;
-            let start = start_of(text, piece.text);
-            line = line.saturating_add(text.get(at..start).unwrap_or_default().matches('\n').count());
-            at = start;
-            let document = Document { api_version: &api_version, kind: &kind, json: piece.text, path, line };
-            let fault = |(field, reason): Fault| decode::fault(text, *piece, &field, reason);
-            take(document).map_err(fault).map_err(of_file)?;
-        }
-        Ok(pieces.pieces.len() as u64)
-    })?;
-    Ok(files)
-}
-
 /// Passes the state files of a tar archive, which is not compressed, to `take`, in order.
 ///
 /// # Errors
@@ -241,8 +156,10 @@ impl<'s, R: Reading> Loader<'s, R> {
 
     fn json(&mut self, text: &str) -> Result<u64, JsonError> {
         let pieces = split::split(text)?;
-        parallel::each_chunk::<R>(text, &pieces, self.threads, |chunk| self.take(text, &pieces, chunk))?;
-        Ok(pieces.pieces.len() as u64)
+        let count = pieces.pieces.len();
+        let decode = |places| decode_chunk::<R>(text, &pieces, places);
+        parallel::each_chunk(count, self.threads, decode, |chunk| self.take(text, &pieces, chunk))?;
+        Ok(count as u64)
     }
 
     /// Passes on the objects of a chunk.
@@ -250,7 +167,7 @@ impl<'s, R: Reading> Loader<'s, R> {
         &mut self,
         text: &str,
         pieces: &Pieces<'_>,
-        chunk: Chunk<'_, R::Object<'_>>,
+        chunk: Chunk<Decoded<'_, R::Object<'_>>>,
     ) -> Result<(), JsonError> {
         for (place, decoded) in chunk.decoded {
             match decoded {
@@ -305,4 +222,25 @@ impl<'s, R: Reading> Loader<'s, R> {
             None => JsonError::at(text, 1, "", reason),
         })
     }
+}
+
+/// The decoded pieces of one part of a file, each with its index, up to the first error.
+struct Chunk<O> {
+    decoded: Vec<(usize, O)>,
+    fault: Option<JsonError>,
+}
+
+fn decode_chunk<'t, R: Reading>(
+    text: &str,
+    pieces: &'t Pieces<'t>,
+    places: Range<usize>,
+) -> Chunk<Decoded<'t, R::Object<'t>>> {
+    let mut decoded = Vec::with_capacity(places.len());
+    for (place, piece) in places.clone().zip(pieces.pieces.get(places).unwrap_or_default()) {
+        match decode::decode::<R>(text, pieces, *piece) {
+            Ok(object) => decoded.push((place, object)),
+            Err(fault) => return Chunk { decoded, fault: Some(fault) },
+        }
+    }
+    Chunk { decoded, fault: None }
 }

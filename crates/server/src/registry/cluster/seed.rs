@@ -5,7 +5,9 @@
 //! called. Objects of kinds that are not served are counted and skipped.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 
 use kinds::resource::{Behaviour, Resource, Update};
 use kinds::resources::core::namespaces::NAMESPACES;
@@ -74,7 +76,10 @@ pub(super) async fn seed(backend: &Backend, kinds: &Kinds, files: &[PathBuf]) ->
         return Ok(Seeded::PassedOver);
     }
     let mut seed = Seed::default();
-    let count = state::documents(files, &mut |document| seed.take(kinds, document))?;
+    let threads = available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let count = state::read_documents(files, threads, &|document| read(kinds, document), &mut |read| {
+        seed.take(read)
+    })?;
     seed.summary.files = count;
     seed.add_namespaces().map_err(|status| SeedError::Internal(status.message().to_owned()))?;
     let most = backend.most_writes();
@@ -103,33 +108,51 @@ struct Seed {
     summary: Summary,
 }
 
+/// What an object of the files becomes.
+struct Read {
+    resource: &'static Resource,
+    namespace: String,
+    name: String,
+    key: Box<str>,
+    value: portcullis_store::Value,
+    /// The number of unknown or duplicate fields.
+    unknown_fields: usize,
+}
+
+/// Converts an object of the files to its stored form. Returns `None` for one of a kind that is not served.
+fn read(kinds: &Kinds, document: Document<'_>) -> Result<Option<Read>, Fault> {
+    // The files may use API versions that are disabled.
+    let Some(served) = kinds.of_document(document.api_version, document.kind) else { return Ok(None) };
+    let resource = served.current();
+    let decoded = kinds::decode::json(document.json.as_bytes(), served.schema)
+        .map_err(|error| (String::new(), error.to_string()))?;
+    let unknown_fields = decoded.problems.len();
+    let mut object = decoded.object;
+    object.insert("kind".to_owned(), served.kind.into());
+    object.insert("apiVersion".to_owned(), served.api_version().into());
+    let object = decode::current(object, served).map_err(|status| internal(&status))?;
+    let (namespace, name) =
+        (meta::text(&object, "namespace").to_owned(), meta::text(&object, "name").to_owned());
+    check_place(resource, &namespace, &name)?;
+    let key = storage::key(resource, &namespace, &name);
+    let object = complete(resource, object)?;
+    let value = storage::encode(resource, &object).map_err(|status| internal(&status))?;
+    Ok(Some(Read { resource, namespace, name, key, value, unknown_fields }))
+}
+
 impl Seed {
-    fn take(&mut self, kinds: &Kinds, document: Document<'_>) -> Result<(), Fault> {
-        // The files may use API versions that are disabled.
-        let Some(served) = kinds.of_document(document.api_version, document.kind) else {
+    fn take(&mut self, read: Option<Read>) -> Result<(), Fault> {
+        let Some(Read { resource, namespace, name, key, value, unknown_fields }) = read else {
             self.summary.ignored += 1;
             return Ok(());
         };
-        let resource = served.current();
-        let decoded = kinds::decode::json(document.json.as_bytes(), served.schema)
-            .map_err(|error| (String::new(), error.to_string()))?;
-        self.summary.unknown_fields += decoded.problems.len();
-        let mut object = decoded.object;
-        object.insert("kind".to_owned(), served.kind.into());
-        object.insert("apiVersion".to_owned(), served.api_version().into());
-        let object = decode::current(object, served).map_err(|status| internal(&status))?;
-        let (namespace, name) =
-            (meta::text(&object, "namespace").to_owned(), meta::text(&object, "name").to_owned());
-        check_place(resource, &namespace, &name)?;
-        let key = storage::key(resource, &namespace, &name);
+        self.summary.unknown_fields += unknown_fields;
         if !self.keys.insert(key.clone()) {
             return Err(("metadata.name".to_owned(), format!("{} {name} is given twice", resource.kind)));
         }
         if resource.is_namespaced {
             self.namespaces.insert(namespace);
         }
-        let object = complete(resource, object)?;
-        let value = storage::encode(resource, &object).map_err(|status| internal(&status))?;
         self.writes.push(Write { key, expect: Expect::Absent, value: Some(value) });
         self.summary.objects += 1;
         Ok(())
@@ -186,7 +209,8 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
     decode::default(resource, &mut object);
     let (uid, made) =
         (meta::text(&object, "uid").to_owned(), meta::text(&object, "creationTimestamp").to_owned());
-    let said = object.clone();
+    let has_status = resource.subresources().iter().any(|below| matches!(below.behaviour, Behaviour::Status));
+    let status = object.get("status").filter(|status| has_status && !status.is_null()).cloned();
     meta::unset(&mut object, "resourceVersion");
     let added = take_added(resource, &mut object);
     meta::identify(&mut object, now()).map_err(|status| internal(&status))?;
@@ -207,12 +231,9 @@ fn complete(resource: &'static Resource, mut object: Map) -> Result<Map, Fault> 
         (update.prepare)(&mut object, &before);
         refuse((update.validate)(&object, &before))?;
     }
-    let below = resource.subresources().iter().find(|below| matches!(below.behaviour, Behaviour::Status));
-    let Some(status) = said.get("status").filter(|status| below.is_some() && !status.is_null()) else {
-        return Ok(object);
-    };
+    let Some(status) = status else { return Ok(object) };
     let mut with_status = object.clone();
-    with_status.insert("status".to_owned(), status.clone());
+    with_status.insert("status".to_owned(), status);
     (resource.prepare_status)(&mut with_status, &object);
     refuse((resource.validate_status)(&with_status, &object))?;
     Ok(with_status)
