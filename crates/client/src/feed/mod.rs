@@ -9,7 +9,7 @@ mod newest;
 mod source;
 mod state;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use portcullis_policy::engine::LiveEngine;
@@ -36,7 +36,7 @@ const GAP: Duration = Duration::from_millis(2);
 #[derive(Clone)]
 pub struct Feed {
     shared: Arc<Shared>,
-    _following: Arc<JoinSet<()>>,
+    following: Arc<Mutex<JoinSet<()>>>,
 }
 
 /// How waiting for changes ended.
@@ -90,7 +90,13 @@ impl Feed {
         for (number, (_, source)) in sources.into_iter().enumerate() {
             following.spawn(Follower::new(&shared, number, source).run());
         }
-        Self { shared, _following: Arc::new(following) }
+        Self { shared, following: Arc::new(Mutex::new(following)) }
+    }
+
+    /// Ends the watches, whoever has a clone. A program calls this before its runtime ends: otherwise a connection may end before the watch
+    /// that uses it, which is then logged as a failure.
+    pub fn stop(&self) {
+        self.following.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }
 
     /// What is known of each kind.
@@ -137,5 +143,40 @@ impl Feed {
             }
         };
         timeout(most, deciding).await.unwrap_or(Waited::TimedOut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use portcullis_policy::engine::EngineConfig;
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::clock::SystemClock;
+
+    /// A source of which nothing is heard. The other end notices when it is dropped.
+    struct Quiet {
+        _alive: oneshot::Sender<()>,
+    }
+
+    impl Source for Quiet {
+        async fn next(&mut self) -> News {
+            pending().await
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stopped_feed_follows_nothing_though_clones_of_it_are_there() {
+        let (alive, dropped) = oneshot::channel();
+        let engine = Arc::new(LiveEngine::new(&EngineConfig::default()).unwrap());
+        let clock = Arc::new(SystemClock::new());
+        let feed =
+            Feed::of(vec![(Kind::Pod, Quiet { _alive: alive })], || async { None::<u64> }, engine, clock);
+        let clone = feed.clone();
+        feed.stop();
+        assert!(dropped.await.is_err(), "the source is dropped");
+        assert!(!clone.is_current(&[Kind::Pod], Duration::MAX));
     }
 }

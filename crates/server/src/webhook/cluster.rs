@@ -296,6 +296,13 @@ impl Cluster {
         Some(following.unknown()).filter(|why| !why.is_empty())
     }
 
+    /// Ends the watches.
+    pub(super) fn stop_following(&self) {
+        if let Self::Followed(following) = self {
+            following.feed.stop();
+        }
+    }
+
     /// What is known of each kind.
     pub(super) fn standings(&self) -> Vec<Standing> {
         match self {

@@ -56,6 +56,11 @@ impl Webhook {
         self.is_draining.store(true, Ordering::Release);
     }
 
+    /// Stops following the cluster. Called when no request is answered any more.
+    pub fn stop_following(&self) {
+        self.parts.cluster.stop_following();
+    }
+
     /// Why it is not ready, if it is not.
     pub fn unready(&self) -> Option<String> {
         if self.is_draining.load(Ordering::Acquire) {

@@ -225,6 +225,7 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
             }
         })
         .await;
+    webhook.stop_following();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
