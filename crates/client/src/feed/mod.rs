@@ -150,7 +150,7 @@ impl Feed {
 mod tests {
     use std::future::pending;
 
-    use portcullis_policy::engine::EngineConfig;
+    use portcullis_policy::{EngineConfig, Mode};
     use tokio::sync::oneshot;
 
     use super::*;
@@ -170,7 +170,8 @@ mod tests {
     #[tokio::test]
     async fn a_stopped_feed_follows_nothing_though_clones_of_it_are_there() {
         let (alive, dropped) = oneshot::channel();
-        let engine = Arc::new(LiveEngine::new(&EngineConfig::default()).unwrap());
+        let config = EngineConfig { modes: vec![Mode::Node], ..EngineConfig::default() };
+        let engine = Arc::new(LiveEngine::new(&config).unwrap());
         let clock = Arc::new(SystemClock::new());
         let feed =
             Feed::of(vec![(Kind::Pod, Quiet { _alive: alive })], || async { None::<u64> }, engine, clock);
