@@ -93,8 +93,8 @@ impl Feed {
         Self { shared, following: Arc::new(Mutex::new(following)) }
     }
 
-    /// Ends the watches, whoever has a clone. A program calls this before its runtime ends: otherwise a connection may end before the watch
-    /// that uses it, which is then logged as a failure.
+    /// Ends the watches of this feed and of its clones. Call this before the runtime shuts down: otherwise a connection may close before
+    /// the watch that uses it ends, and the watch logs a failure.
     pub fn stop(&self) {
         self.following.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
     }

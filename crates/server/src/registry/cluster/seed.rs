@@ -108,7 +108,7 @@ struct Seed {
     summary: Summary,
 }
 
-/// What an object of the files becomes.
+/// The stored form of an object of the files, and where it is stored.
 struct Read {
     resource: &'static Resource,
     namespace: String,
