@@ -24,37 +24,26 @@ use std::collections::HashMap;
 use std::fs::DirBuilder;
 use std::net::SocketAddr;
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use clap::Parser;
-use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http2::{self, SendRequest};
-use hyper::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use http_body_util::BodyExt as _;
 use portcullis_cli::bench::histogram::Histogram;
-use portcullis_pki::ca::{Template, Usage};
-use portcullis_pki::{CertificateAuthority, KeyPair};
 use portcullis_testkit::etcd::Etcd;
 use portcullis_testkit::process::{most_resident_bytes, processor_time, resident_bytes};
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{program, protobuf};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use support::{ACCEPT, AT_ONCE, Client, Issuer};
+
+mod support;
 
 /// How often a kubelet renews its lease and tells its state.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-
-/// Connections that are made at a time.
-const AT_ONCE: usize = 64;
 
 #[derive(Parser)]
 struct Arguments {
@@ -168,67 +157,6 @@ impl Times {
     }
 }
 
-/// One connection.
-#[derive(Clone)]
-struct Client(SendRequest<Full<Bytes>>);
-
-impl Client {
-    async fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> Self {
-        let tcp = TcpStream::connect(address).await.unwrap();
-        tcp.set_nodelay(true).unwrap();
-        let name = ServerName::from(address.ip());
-        let tls = TlsConnector::from(config).connect(name, tcp).await.unwrap();
-        let (client, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(tls)).await.unwrap();
-        tokio::spawn(async move {
-            // It ends when the client is dropped, or the server gone.
-            let _ = connection.await;
-        });
-        Self(client)
-    }
-
-    async fn begin(&self, method: &str, path: &str, body: &Value) -> Response<Incoming> {
-        let (content, body) = match body {
-            Value::Null => ("", Bytes::new()),
-            body if method == "PATCH" => ("application/strategic-merge-patch+json", body.to_string().into()),
-            body => (protobuf::MEDIA_TYPE, protobuf::encode(body).into()),
-        };
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("https://127.0.0.1{path}"))
-            .header("content-type", content)
-            .header("accept", format!("{},application/json", protobuf::MEDIA_TYPE))
-            .body(Full::new(body))
-            .unwrap();
-        let mut client = self.0.clone();
-        client.ready().await.unwrap();
-        client.send_request(request).await.unwrap_or_else(|e| panic!("{method} {path}: {e}"))
-    }
-
-    /// Asks for what must be granted.
-    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let answer = self.begin(method, path, body).await;
-        let code = answer.status();
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        assert!(code.is_success(), "{method} {path}: {code}: {}", String::from_utf8_lossy(&bytes));
-        protobuf::decode(&bytes)
-    }
-
-    /// The events of a watch, each given to a function as it comes.
-    async fn watch(&self, path: &str, mut each: impl FnMut(Value)) {
-        let answer = self.begin("GET", path, &Value::Null).await;
-        assert_eq!(answer.status(), 200, "{path}");
-        let mut body = answer.into_body();
-        let mut come = Vec::new();
-        while let Some(Ok(frame)) = body.frame().await {
-            let Ok(data) = frame.into_data() else { continue };
-            come.extend_from_slice(&data);
-            while let Some(event) = protobuf::take_event(&mut come) {
-                each(event);
-            }
-        }
-    }
-}
-
 /// What all kubelets share.
 struct World {
     times: Times,
@@ -262,7 +190,7 @@ async fn kubelet(number: u32, client: Client, world: Arc<World>) {
         "allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&watch=true";
     let watcher = client.clone();
     let of_node = format!("/api/v1/nodes?fieldSelector=metadata.name%3D{node}&{from_now}");
-    tokio::spawn(async move { watcher.watch(&of_node, |_| {}).await });
+    tokio::spawn(async move { watch(&watcher, &of_node, |_| {}).await });
     tokio::spawn(pods(node.clone(), client.clone(), Arc::clone(&world), from_now));
     // Not all at the same time.
     tokio::time::sleep(HEARTBEAT * (number % 1_000) / 1_000).await;
@@ -280,55 +208,67 @@ async fn kubelet(number: u32, client: Client, world: Arc<World>) {
     }
 }
 
+/// Gives each event of a watch to a function as it comes.
+async fn watch(client: &Client, path: &str, mut each: impl FnMut(Value)) {
+    let mut body = client.events(path, ACCEPT).await;
+    let mut come = Vec::new();
+    while let Some(Ok(frame)) = body.frame().await {
+        let Ok(data) = frame.into_data() else { continue };
+        come.extend_from_slice(&data);
+        while let Some(event) = protobuf::take_event(&mut come) {
+            each(event);
+        }
+    }
+}
+
 /// Follows the pods of a node: each is new once, and is told to run; its secret is fetched and watched.
 async fn pods(node: String, client: Client, world: Arc<World>, from_now: &'static str) {
     let path = format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}&{from_now}");
     let watcher = client.clone();
     let mut known: HashMap<String, u64> = HashMap::new();
-    watcher
-        .watch(&path, |event| {
-            let object = &event["object"];
-            let kind = event["type"].as_str().unwrap();
-            if kind == "BOOKMARK" {
+    watch(&watcher, &path, |event| {
+        let object = &event["object"];
+        let kind = event["type"].as_str().unwrap();
+        if kind == "BOOKMARK" {
+            return;
+        }
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        assert_eq!(object["spec"]["nodeName"], node.as_str(), "{name} is not of this node");
+        match (kind, known.insert(name.clone(), revision)) {
+            ("ADDED", None) => {}
+            ("MODIFIED", Some(before)) => {
+                assert!(before < revision, "{name}: out of turn");
                 return;
             }
-            let name = object["metadata"]["name"].as_str().unwrap().to_owned();
-            let revision: u64 = object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
-            assert_eq!(object["spec"]["nodeName"], node.as_str(), "{name} is not of this node");
-            match (kind, known.insert(name.clone(), revision)) {
-                ("ADDED", None) => {}
-                ("MODIFIED", Some(before)) => {
-                    assert!(before < revision, "{name}: out of turn");
-                    return;
-                }
-                (kind, before) => panic!("{name} on {node}: {kind} after {before:?}"),
+            (kind, before) => panic!("{name} on {node}: {kind} after {before:?}"),
+        }
+        let pod: usize = name.rsplit('-').next().unwrap().parse().unwrap();
+        let asked = world.asked[pod].lock().unwrap().unwrap();
+        world.times.note("a pod is known to its kubelet", asked.elapsed());
+        world.told.fetch_add(1, Ordering::Relaxed);
+        let (client, world, node, is_first) =
+            (client.clone(), Arc::clone(&world), node.clone(), known.len() == 1);
+        tokio::spawn(async move {
+            let secret = format!("/api/v1/namespaces/default/secrets/of-{node}");
+            let began = Instant::now();
+            client.ask("GET", &secret, &Value::Null).await;
+            world.times.note("secret", began.elapsed());
+            if is_first {
+                let path = format!(
+                    "/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dof-{node}&{from_now}"
+                );
+                let watcher = client.clone();
+                tokio::spawn(async move { watch(&watcher, &path, |_| {}).await });
             }
-            let pod: usize = name.rsplit('-').next().unwrap().parse().unwrap();
-            let asked = world.asked[pod].lock().unwrap().unwrap();
-            world.times.note("a pod is known to its kubelet", asked.elapsed());
-            world.told.fetch_add(1, Ordering::Relaxed);
-            let (client, world, node, is_first) =
-                (client.clone(), Arc::clone(&world), node.clone(), known.len() == 1);
-            tokio::spawn(async move {
-                let secret = format!("/api/v1/namespaces/default/secrets/of-{node}");
-                let began = Instant::now();
-                client.ask("GET", &secret, &Value::Null).await;
-                world.times.note("secret", began.elapsed());
-                if is_first {
-                    let path = format!(
-                        "/api/v1/namespaces/default/secrets?fieldSelector=metadata.name%3Dof-{node}&{from_now}"
-                    );
-                    let watcher = client.clone();
-                    tokio::spawn(async move { watcher.watch(&path, |_| {}).await });
-                }
-                let began = Instant::now();
-                let status = json!({"status": {"phase": "Running"}});
-                client.ask("PATCH", &format!("/api/v1/namespaces/default/pods/{name}/status"), &status).await;
-                world.times.note("pod status", began.elapsed());
-                world.running.fetch_add(1, Ordering::Relaxed);
-            });
-        })
-        .await;
+            let began = Instant::now();
+            let status = json!({"status": {"phase": "Running"}});
+            client.ask("PATCH", &format!("/api/v1/namespaces/default/pods/{name}/status"), &status).await;
+            world.times.note("pod status", began.elapsed());
+            world.running.fetch_add(1, Ordering::Relaxed);
+        });
+    })
+    .await;
 }
 
 fn pod(number: u32, nodes: u32) -> Value {
@@ -339,57 +279,6 @@ fn pod(number: u32, nodes: u32) -> Value {
             "env": [{"name": "P", "valueFrom": {"secretKeyRef": {"name": format!("of-{node}"), "key": "p"}}}]}],
         "volumes": [{"name": "s", "secret": {"secretName": format!("of-{node}")}}],
     }})
-}
-
-fn config(
-    roots: &RootCertStore,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
-) -> Arc<ClientConfig> {
-    let mut config = ClientConfig::builder()
-        .with_root_certificates(roots.clone())
-        .with_client_auth_cert(chain, key)
-        .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec()];
-    Arc::new(config)
-}
-
-/// The authority, so that certificates of nodes can be made without asking for each.
-struct Issuer {
-    authority: CertificateAuthority,
-    roots: RootCertStore,
-    key: KeyPair,
-    key_der: PrivateKeyDer<'static>,
-}
-
-impl Issuer {
-    fn read(data: &Path) -> Self {
-        let read = |name: &str| std::fs::read(data.join(name)).unwrap();
-        let authority = CertificateAuthority::from_pem(&read("ca.crt"), &read("ca.key")).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(data.join("ca.crt")).unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let key_der = PrivateKeyDer::from_pem_slice(key.to_pem().as_bytes()).unwrap();
-        Self { authority, roots, key, key_der }
-    }
-
-    fn node(&self, number: u32) -> Arc<ClientConfig> {
-        let template = Template {
-            common_name: format!("system:node:node-{number}"),
-            organizations: vec!["system:nodes".to_owned()],
-            dns_names: vec![],
-            ip_addresses: vec![],
-            usage: Usage::Client,
-            lifetime: Duration::from_secs(86_400),
-        };
-        let certificate = self.authority.issue(&template, &self.key, SystemTime::now()).unwrap();
-        config(&self.roots, vec![certificate], self.key_der.clone_key())
-    }
-
-    fn admin(&self, data: &Path) -> Arc<ClientConfig> {
-        let chain = vec![CertificateDer::from_pem_file(data.join("admin.crt")).unwrap()];
-        config(&self.roots, chain, PrivateKeyDer::from_pem_file(data.join("admin.key")).unwrap())
-    }
 }
 
 #[tokio::main]

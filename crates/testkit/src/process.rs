@@ -12,6 +12,14 @@ pub fn resident_bytes(process: u32) -> usize {
     bytes(process, "VmRSS:")
 }
 
+/// Returns the resident memory of a process without the pages of files, in bytes.
+///
+/// # Panics
+/// The process does not run.
+pub fn own_bytes(process: u32) -> usize {
+    bytes(process, "RssAnon:")
+}
+
 /// Returns the most resident memory that a process has had so far, in bytes.
 ///
 /// # Panics

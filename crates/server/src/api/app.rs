@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, watch};
 use super::check::Check;
 use super::connections::Connections;
 use super::documents::Documents;
+use super::event_cache::EventCache;
 use super::event_quota::EventQuota;
 use super::filter_lists::FilterLists;
 use super::in_flight::InFlight;
@@ -45,6 +46,8 @@ pub struct App {
     pub(super) connections: Arc<Connections>,
     documents: ArcSwap<Documents>,
     kinds: Kinds,
+    /// Events of watches that were encoded a short time ago.
+    event_cache: Arc<EventCache>,
     pub(super) event_quota: EventQuota,
     pub(super) filter_lists: FilterLists,
     /// The bytes that are held for each caller.
@@ -133,6 +136,7 @@ impl App {
             connections: Arc::new(Connections::new(config.limits)),
             kinds: documents.kinds().clone(),
             documents: ArcSwap::from_pointee(documents),
+            event_cache: Arc::default(),
             event_quota: EventQuota::new(config.event_ttl),
             filter_lists: config.filter_lists,
             held: config.held,
@@ -175,6 +179,11 @@ impl App {
     /// Returns the metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Events of watches that were encoded a short time ago.
+    pub(crate) fn event_cache(&self) -> &Arc<EventCache> {
+        &self.event_cache
     }
 
     /// The kinds that are served.

@@ -12,7 +12,7 @@ const TEXTS: &str = "application/json, application/yaml";
 const READ: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// The syntax of a response.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Syntax {
     /// `application/json`
     #[default]
@@ -50,7 +50,7 @@ impl Forms {
 }
 
 /// The representation in which an object is sent (AP-18).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum View {
     /// The object as it is.
     #[default]
@@ -64,7 +64,7 @@ pub(crate) enum View {
 }
 
 /// The representation that the client accepts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Accepted {
     /// The syntax.
     pub(crate) syntax: Syntax,

@@ -145,11 +145,6 @@ impl Filtered {
         Self { backend: Arc::clone(backend), visibility, interest, resource, namespace, selection }
     }
 
-    /// The kind of the objects.
-    pub(crate) fn resource(&self) -> &'static Resource {
-        self.resource
-    }
-
     /// The interest in changes of what the caller may get.
     pub(crate) fn interest(&self) -> &Interest {
         &self.interest

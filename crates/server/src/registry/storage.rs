@@ -14,7 +14,7 @@ use kinds::resource::{Custom, Resource};
 use kinds::resources::definitions::DEFINITIONS;
 use kinds::{Kinds, Map, may_be_defined, protobuf};
 use memchr::memmem::Finder;
-use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Value};
+use portcullis_store::{Entry, List, Revision, Store as _, StoreError, Value};
 use serde_json::Value as Json;
 
 use super::backend::Backend;
@@ -297,15 +297,6 @@ pub(super) fn without_revision(bytes: &[u8], at: usize) -> Option<BytesMut> {
     cut.extend_from_slice(kept);
     cut.extend_from_slice(rest.strip_prefix(b",").unwrap_or(rest));
     Some(cut)
-}
-
-/// Returns the last state of a removed object, as of its removal; none if there was no object.
-///
-/// # Errors
-/// See [`served`].
-pub(crate) fn removed(resource: &'static Resource, event: &Event) -> Result<Option<Bytes>, Status> {
-    let Some(entry) = &event.previous else { return Ok(None) };
-    Ok(Some(at_revision(&served(resource, &entry.value)?, event.revision)))
 }
 
 /// A decoded object and its store entry.

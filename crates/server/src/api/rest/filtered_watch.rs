@@ -16,7 +16,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use portcullis_store::{Entry, Event, Revision, Store as _, StoreError, Watch as _};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::render::View;
 use super::request::Request;
 use super::scanning;
-use super::watch_events::{self, EventWriter, PIECE, spread, too_old};
+use super::watch_events::{self, EventWriter, PIECE, Piece, spread, too_old};
 use crate::api::filter_lists::HEADER;
 use crate::api::large_work::LargeWork;
 use crate::http::account::Account;
@@ -73,7 +73,7 @@ pub(crate) async fn answer(
         charge: app.held.nothing(account),
         held_bytes: app.limits().held_bytes,
         filtered,
-        writer: EventWriter::new(*view),
+        writer: EventWriter::new(app, *view, scope.target.resource),
         sent: HashMap::new(),
         size: 0,
         pending: VecDeque::new(),
@@ -440,12 +440,12 @@ impl Stream {
 
     /// Returns the pending events, up to the size of a chunk; none if none of them concerns this client.
     fn piece(&mut self) -> Option<Bytes> {
-        let mut piece = BytesMut::new();
+        let mut piece = Piece::default();
         while piece.len() < PIECE
             && let Some(item) = self.pending.pop_front()
         {
             match self.written(item) {
-                Ok(events) => events.into_iter().flatten().for_each(|event| piece.put(event)),
+                Ok(events) => events.into_iter().flatten().for_each(|event| piece.add(event)),
                 Err(status) => self.fail(status),
             }
         }
@@ -453,7 +453,7 @@ impl Stream {
         if self.pending.is_empty() {
             self.pending = VecDeque::new();
         }
-        (!piece.is_empty()).then(|| piece.freeze())
+        piece.whole()
     }
 
     /// Renders an item as events: none if the client knows it, two if an object has taken the place of another.
@@ -474,8 +474,7 @@ impl Stream {
             return Ok([removed, None]);
         };
         let kind = if known.is_some() && !is_gone { "MODIFIED" } else { "ADDED" };
-        let object = storage::served(self.filtered.resource(), &entry.value)?;
-        let event = self.writer.object(kind, &object)?;
+        let event = self.writer.present(kind, &entry)?;
         self.note(&entry)?;
         Ok([removed, Some(event)])
     }
@@ -488,9 +487,7 @@ impl Stream {
         let last = self.forget(key).and_then(|sent| sent.entry.upgrade());
         let last =
             last.ok_or_else(|| Status::expired("too old resource version: the client reads too slowly"))?;
-        let resource = self.filtered.resource();
-        let object = storage::at_revision(&storage::served(resource, &last.value)?, revision);
-        self.writer.object("DELETED", &object)
+        self.writer.removed(&last, revision)
     }
 }
 

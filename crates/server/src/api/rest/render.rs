@@ -13,20 +13,13 @@ use serde_json::{Value, json};
 
 use super::items::Items;
 use super::request::Request;
+use crate::api::form::{Form, Include};
 use crate::http::negotiate::{self, Accepted, PROTOBUF, Syntax};
 use crate::http::status::{Answer, Status, json, json_bytes};
 use crate::registry::list::ListMeta;
 use crate::registry::meta::{self, now};
 use crate::registry::target::Target;
 use crate::registry::{decode, storage};
-
-/// The part of its object that a table row includes (AP-90).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Include {
-    Metadata,
-    None,
-    Object,
-}
 
 /// The form in which a client gets objects of a kind.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +77,21 @@ impl View {
         self.accepted.syntax == Syntax::Protobuf
     }
 
+    /// The form of the documents of this view; none for custom kinds, whose definitions change.
+    pub(super) fn form(&self, has_columns: bool) -> Option<Form> {
+        if self.resource.custom.is_some() || self.served.custom.is_some() {
+            return None;
+        }
+        let is_table = self.is(negotiate::View::Table);
+        Some(Form {
+            kinds: [self.resource, self.served].map(|kind| std::ptr::from_ref(kind).addr()),
+            accepted: self.accepted,
+            include: self.include,
+            has_columns: has_columns && is_table,
+            at: if is_table { now() } else { 0 },
+        })
+    }
+
     /// Renders a bookmark: an object with only some metadata (AP-84, AP-85).
     pub(crate) fn bookmark(&self, metadata: Value) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
@@ -117,8 +125,7 @@ impl View {
         Ok(json_bytes(code, self.document(bytes, true)?))
     }
 
-    /// Renders one object as a document. `has_columns`: a table includes its columns. `has_columns`: a table begins
-    /// with its columns.
+    /// Renders one object as a document. `has_columns`: a table begins with its columns.
     pub(crate) fn document(&self, bytes: &Bytes, has_columns: bool) -> Result<Bytes, Status> {
         let document = match self.accepted.view {
             negotiate::View::Whole => return self.whole(bytes),

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use kinds::resource::Resource;
 use portcullis_store::{Entry, Event, List, Revision, Store as _, StoreError, Watch as _};
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::render::View;
 use super::request::Request;
-use super::watch_events::{self, EventWriter, PIECE, spread, too_old};
+use super::watch_events::{self, EventWriter, PIECE, Piece, spread, too_old};
 use crate::http::body::Body;
 use crate::http::negotiate;
 use crate::http::status::{Answer, Status};
@@ -50,7 +50,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         None => scope.backend.watch(&prefix, after).await,
     };
     let mut stream = Stream {
-        writer: EventWriter::new(*view),
+        writer: EventWriter::new(request.app, *view, scope.target.resource),
         resource: scope.target.resource,
         selection: options.selection,
         pending: VecDeque::new(),
@@ -201,55 +201,45 @@ impl Stream {
 
     /// Returns the pending events, up to the size of a chunk; none if none of them concerns this client.
     fn piece(&mut self) -> Option<Bytes> {
-        let mut piece = BytesMut::new();
-        while let Some(item) = self.pending.pop_front() {
+        let mut piece = Piece::default();
+        while piece.len() < PIECE
+            && let Some(item) = self.pending.pop_front()
+        {
             match self.written(&item) {
-                Ok(Some(bytes)) if piece.is_empty() => piece = bytes.into(),
-                Ok(Some(bytes)) => piece.put(bytes),
-                Ok(None) => {}
+                Ok(event) => event.into_iter().for_each(|event| piece.add(event)),
                 Err(status) => {
                     self.pending.clear();
                     self.changes = Changes::Failed(Some(status));
                 }
-            }
-            if piece.len() >= PIECE {
-                break;
             }
         }
         // Frees the memory that a burst of events needed.
         if self.pending.is_empty() {
             self.pending = VecDeque::new();
         }
-        (!piece.is_empty()).then(|| piece.freeze())
+        piece.whole()
     }
 
     /// Renders an item as a line; none if it does not concern this client (AP-82).
     fn written(&mut self, item: &Item) -> Result<Option<Bytes>, Status> {
         let (resource, selection) = (self.resource, &self.selection);
-        let (kind, object) = match item {
-            Item::Present(entry) if selection.has(resource, entry)? => {
-                ("ADDED", storage::served(resource, &entry.value)?)
-            }
+        let event = match item {
+            Item::Present(entry) if selection.has(resource, entry)? => self.writer.present("ADDED", entry),
             Item::Present(_) => return Ok(None),
-            Item::Bookmark { revision, is_initial_end } => {
-                return self.writer.bookmark(*revision, *is_initial_end).map(Some);
-            }
+            Item::Bookmark { revision, is_initial_end } => self.writer.bookmark(*revision, *is_initial_end),
             Item::Change(event) => {
                 let has = |entry: &Option<Arc<Entry>>| match entry {
                     Some(entry) => selection.has(resource, entry),
                     None => Ok(false),
                 };
-                match (has(&event.previous)?, has(&event.entry)?, &event.entry) {
-                    (false, false, _) => return Ok(None),
-                    (false, true, Some(entry)) => ("ADDED", storage::served(resource, &entry.value)?),
-                    (true, true, Some(entry)) => ("MODIFIED", storage::served(resource, &entry.value)?),
-                    _ => match storage::removed(resource, event)? {
-                        Some(last) => ("DELETED", last),
-                        None => return Ok(None),
-                    },
+                match (has(&event.previous)?, has(&event.entry)?, &event.entry, &event.previous) {
+                    (false, true, Some(entry), _) => self.writer.present("ADDED", entry),
+                    (true, true, Some(entry), _) => self.writer.present("MODIFIED", entry),
+                    (true, false, _, Some(last)) => self.writer.removed(last, event.revision),
+                    _ => return Ok(None),
                 }
             }
         };
-        self.writer.object(kind, &object).map(Some)
+        event.map(Some)
     }
 }
