@@ -124,8 +124,9 @@ pub(super) async fn serve(
         }
         trail.pause();
     }
-    // The trail of a complete response has ended.
-    let audited = (is_tunnel || !matches!(answer.body(), Body::Whole(_))).then_some(audited);
+    // The trail of a complete response has ended, and without an audit log nobody asks for it.
+    let goes_on = app.audit.is_some() && (is_tunnel || !matches!(answer.body(), Body::Whole(_)));
+    let audited = goes_on.then_some(audited);
     let expects = head.headers.contains_key(EXPECT);
     // Only the stream is held while the rest of the body arrives.
     drop((head, trail));

@@ -43,8 +43,10 @@ pub(super) struct WatchRights {
     user: Arc<User>,
     /// The user that the headers ask to impersonate.
     wanted: Option<Wanted>,
-    /// The interests of the authenticated user and of the impersonated one.
-    interests: [Interest; 2],
+    /// The interest of the user who watches.
+    interest: Interest,
+    /// The interest of the authenticated user, if that is another one.
+    interest_of_original: Option<Interest>,
     trust: [watch::Receiver<()>; 2],
     /// Whether the watch shows what this very user may get, and looks after that itself.
     is_partial: bool,
@@ -77,15 +79,17 @@ impl WatchRights {
                 credentials.append(name.clone(), value);
             }
         }
+        let interest = |user: &User| app.right_changes.interest(user, info.namespace());
+        let (user, original) = (caller.user(), caller.original());
         Self {
             app: Arc::clone(app),
             connection: Arc::clone(connection),
             credentials,
             info: info.clone(),
-            user: Arc::clone(caller.user()),
+            user: Arc::clone(user),
+            interest: interest(user),
+            interest_of_original: (!Arc::ptr_eq(user, original)).then(|| interest(original)),
             wanted,
-            interests: [caller.original(), caller.user()]
-                .map(|user| app.right_changes.interest(user, info.namespace())),
             trust: app.authentication.trust_changes(),
             is_partial: false,
             also: None,
@@ -125,18 +129,20 @@ impl WatchRights {
     }
 
     /// Waits until the right has ended.
-    pub(super) async fn ended(mut self) {
+    ///
+    /// On the heap is what is needed only while rights are checked, and what an argument would occupy twice: a watch may last for
+    /// hours, and there may be many.
+    pub(super) async fn ended(mut self: Box<Self>) {
         // A change before the interest was registered would not be noticed.
-        while self.is_held().await {
+        while Box::pin(self.is_held()).await {
             let [clients, bootstrappers] = &mut self.trust;
-            let [original, acting] = &self.interests;
             let wait = match self.credentials.is_empty() {
                 true => self.connection.peer.expires_in(SystemTime::now()).unwrap_or(CERTIFICATES),
                 false => TOKENS,
             };
             tokio::select! {
-                () = original.changed() => {}
-                () = acting.changed() => {}
+                () = self.interest.changed() => {}
+                () = changed(self.interest_of_original.as_ref()) => {}
                 _ = clients.changed() => {}
                 _ = bootstrappers.changed() => {}
                 () = sleep(wait.min(CERTIFICATES)) => {}
@@ -173,5 +179,13 @@ impl WatchRights {
         let counts = (&app.impersonators, &app.metrics.impersonation);
         let other = impersonate(&*app.authorization, counts, caller.user(), wanted, &self.info).await;
         other.ok().map(|other| Arc::clone(other.user()))
+    }
+}
+
+/// Waits until rights of an interest may have changed; forever without one.
+async fn changed(interest: Option<&Interest>) {
+    match interest {
+        Some(interest) => interest.changed().await,
+        None => std::future::pending().await,
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Selection {
     labels: Vec<LabelRequirement>,
     fields: FieldSelector,
     name: Option<String>,
-    /// A string that the bytes of every selected object contain.
-    needle: Option<Finder<'static>>,
+    /// A string that the bytes of every selected object contain. On the heap: it is large, and most watches have none.
+    needle: Option<Box<Finder<'static>>>,
 }
 
 impl Selection {
@@ -52,7 +52,7 @@ impl Selection {
         labels: Vec<LabelRequirement>,
         fields: &[FieldRequirement],
     ) -> Result<Self, Status> {
-        let needle = needle(resource, &labels, fields);
+        let needle = needle(resource, &labels, fields).map(Box::new);
         let fields =
             FieldSelector::new(fields, resource).map_err(|error| Status::bad_request(error.to_string()))?;
         Ok(Self { labels, fields, name: None, needle })

@@ -65,7 +65,7 @@ pub(crate) async fn answer(
     let bookmarks = app.limits().bookmarks;
     let account = request.charged.account;
     app.metrics().filtered.watches.inc();
-    let mut stream = Stream {
+    let mut stream = Box::new(Stream {
         backend: Arc::clone(app.backend()),
         scans: app.metrics().filtered.scans.clone(),
         turns: Arc::clone(&app.large_work),
@@ -87,7 +87,7 @@ pub(crate) async fn answer(
         bookmark: options.wants_bookmarks.then(|| Instant::now() + bookmarks),
         bookmarks,
         stopping: app.stopping(),
-    };
+    });
     // AP-81, AP-84: as of a whole watch.
     match (options.sends_initial.unwrap_or(asked.is_none()), asked) {
         (true, asked) => {
@@ -190,7 +190,7 @@ struct Stream {
 
 impl Stream {
     /// Returns the next chunk; none at the end.
-    async fn next(mut self) -> Option<(Bytes, Self)> {
+    async fn next(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         loop {
             if !matches!(self.source, Source::Failed(_)) {
                 if self.filtered.is_replaced() {
@@ -235,7 +235,8 @@ impl Stream {
             match woken {
                 Woken::ToLook => {
                     self.must_look = false;
-                    if let Err(status) = self.catch_up().await {
+                    // Large, and not needed while the watch waits.
+                    if let Err(status) = Box::pin(self.catch_up()).await {
                         self.fail(status);
                     }
                 }

@@ -49,7 +49,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         Some(part) => scope.backend.watch_part(&prefix, part, after).await,
         None => scope.backend.watch(&prefix, after).await,
     };
-    let mut stream = Stream {
+    let mut stream = Box::new(Stream {
         writer: EventWriter::new(request.app, *view, scope.target.resource),
         resource: scope.target.resource,
         selection: options.selection,
@@ -61,7 +61,7 @@ pub(crate) async fn answer(request: &Request<'_>, view: &View) -> Result<Answer,
         after: Revision(0),
         patience: None,
         changes: Changes::Failed(None),
-    };
+    });
     let after = match (begins_with_all, asked) {
         (false, Some(revision)) => revision,
         (false, None) => scope.backend.revision(),
@@ -138,11 +138,14 @@ struct Stream {
 
 impl Stream {
     /// Returns the next chunk; none at the end.
-    async fn next(mut self) -> Option<(Bytes, Self)> {
+    ///
+    /// The state is on the heap: an argument would occupy twice its size, and there may be many watches.
+    async fn next(mut self: Box<Self>) -> Option<(Bytes, Box<Self>)> {
         loop {
             if let Some(piece) = self.piece() {
                 return Some((piece, self));
             }
+            let due = self.due();
             let watch = match &mut self.changes {
                 Changes::Running(watch) => watch,
                 Changes::Failed(status) => {
@@ -150,24 +153,20 @@ impl Stream {
                     return Some((piece, self));
                 }
             };
-            let due = self.bookmark;
-            let bookmark = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => std::future::pending().await,
-                }
-            };
-            let patience = self.patience;
-            let late = async {
-                match patience {
-                    Some(end) => sleep_until(end).await,
-                    None => std::future::pending().await,
-                }
+            let stopping = async {
+                // The sender lives as long as the server.
+                let _ = self.stopping.wait_for(|stopping| *stopping).await;
             };
             tokio::select! {
                 biased;
-                _ = self.stopping.wait_for(|stopping| *stopping) => return None,
-                () = sleep_until(self.ends) => return None,
+                () = stopping => return None,
+                // One timer for all of them.
+                () = sleep_until(due) => {
+                    let reached = watch.revision();
+                    if !self.is_time(reached) {
+                        return None;
+                    }
+                }
                 events = watch.next() => match events {
                     Ok(events) => {
                         let after = self.after;
@@ -179,24 +178,34 @@ impl Stream {
                     }
                     Err(error) => self.changes = Changes::Failed(Some(storage::failed(&error))),
                 },
-                () = late => {
-                    self.patience = None;
-                    let reached = watch.revision();
-                    if reached < self.after {
-                        let asked = self.after.0;
-                        let why = format!("too large resource version: {asked}, current: {}", reached.0);
-                        self.changes = Changes::Failed(Some(Status::expired(why)));
-                    }
-                }
-                () = bookmark => {
-                    self.bookmark = Some(Instant::now() + self.bookmarks);
-                    let revision = watch.revision();
-                    if revision >= self.after {
-                        self.pending.push_back(Item::Bookmark { revision, is_initial_end: false });
-                    }
-                }
             }
         }
+    }
+
+    /// When something is to be done whether or not there are changes.
+    fn due(&self) -> Instant {
+        [self.bookmark, self.patience].into_iter().flatten().fold(self.ends, Instant::min)
+    }
+
+    /// Does what is due, with all changes up to a revision sent. Returns whether the watch goes on.
+    fn is_time(&mut self, reached: Revision) -> bool {
+        let now = Instant::now();
+        if self.ends <= now {
+            return false;
+        }
+        if self.patience.take_if(|end| *end <= now).is_some() && reached < self.after {
+            let asked = self.after.0;
+            let why = format!("too large resource version: {asked}, current: {}", reached.0);
+            self.changes = Changes::Failed(Some(Status::expired(why)));
+            return true;
+        }
+        if self.bookmark.is_some_and(|at| at <= now) {
+            self.bookmark = Some(now + self.bookmarks);
+            if reached >= self.after {
+                self.pending.push_back(Item::Bookmark { revision: reached, is_initial_end: false });
+            }
+        }
+        true
     }
 
     /// Returns the pending events, up to the size of a chunk; none if none of them concerns this client.
