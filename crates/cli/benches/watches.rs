@@ -1,4 +1,4 @@
-//! What watches cost one API server: the memory of each, and how long until one change has reached all of them.
+//! Measures the memory of watches, and how long a change takes to reach all of them.
 //!
 //! `cargo bench -p portcullis --bench watches -- --nodes 5000 --watches 3`
 //!
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use http_body_util::BodyExt as _;
-use portcullis_testkit::process::{own_bytes, processor_time};
+use portcullis_testkit::process::{anonymous_bytes, processor_time};
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
@@ -129,7 +129,7 @@ async fn main() {
         "spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
     admin.ask("POST", SERVICES, &service).await;
 
-    let idle = own_bytes(server.id());
+    let idle = anonymous_bytes(server.id());
     let turns = Arc::new(Semaphore::new(AT_ONCE));
     let mut connecting = Vec::new();
     for node in 0..nodes {
@@ -146,7 +146,7 @@ async fn main() {
         clients.push(client.await.unwrap());
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let connected = own_bytes(server.id());
+    let connected = anonymous_bytes(server.id());
 
     let arrivals = Arc::new(Arrivals {
         begun: Instant::now(),
@@ -170,7 +170,7 @@ async fn main() {
     let mut expected = u64::from(nodes);
     until(&arrivals, expected).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let watching = own_bytes(server.id());
+    let watching = anonymous_bytes(server.id());
     let each = |more: usize, count: u32| more as f64 / f64::from(count) / 1024.0;
     println!(
         "{nodes} connections: {:.1} KiB each; {} watches: {:.1} KiB each; {} MiB in all",

@@ -12,11 +12,11 @@ pub fn resident_bytes(process: u32) -> usize {
     bytes(process, "VmRSS:")
 }
 
-/// Returns the resident memory of a process without the pages of files, in bytes.
+/// Returns the resident memory of a process that is not mapped from files (`RssAnon`), in bytes.
 ///
 /// # Panics
 /// The process does not run.
-pub fn own_bytes(process: u32) -> usize {
+pub fn anonymous_bytes(process: u32) -> usize {
     bytes(process, "RssAnon:")
 }
 

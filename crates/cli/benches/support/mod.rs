@@ -23,7 +23,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 /// Connections that are made at a time.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// What kubelets accept.
+/// The header `Accept` of kubelets.
 pub(crate) const ACCEPT: &str = "application/vnd.kubernetes.protobuf,application/json";
 
 /// A client with one HTTP/2 connection.
@@ -45,7 +45,8 @@ impl Client {
         Self(client)
     }
 
-    async fn begin(&self, method: &str, path: &str, body: &Value) -> Response<Incoming> {
+    /// Asks for what must be granted.
+    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let (content, body) = match body {
             Value::Null => ("", Bytes::new()),
             body if method == "PATCH" => ("application/strategic-merge-patch+json", body.to_string().into()),
@@ -58,7 +59,11 @@ impl Client {
             .header("accept", ACCEPT)
             .body(Full::new(body))
             .unwrap();
-        self.send(request).await
+        let answer = self.send(request).await;
+        let code = answer.status();
+        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(code.is_success(), "{method} {path}: {code}: {}", String::from_utf8_lossy(&bytes));
+        protobuf::decode(&bytes)
     }
 
     async fn send(&self, request: Request<Full<Bytes>>) -> Response<Incoming> {
@@ -66,15 +71,6 @@ impl Client {
         let mut client = self.0.clone();
         client.ready().await.unwrap();
         client.send_request(request).await.unwrap_or_else(|e| panic!("{what}: {e}"))
-    }
-
-    /// Asks for what must be granted.
-    pub(crate) async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
-        let answer = self.begin(method, path, body).await;
-        let code = answer.status();
-        let bytes = answer.into_body().collect().await.unwrap().to_bytes();
-        assert!(code.is_success(), "{method} {path}: {code}: {}", String::from_utf8_lossy(&bytes));
-        protobuf::decode(&bytes)
     }
 
     /// The body of a watch whose events are in one of these media types.

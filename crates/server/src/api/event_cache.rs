@@ -14,9 +14,9 @@ use crate::http::status::Status;
 
 /// Watches of different objects seldom wait for each other.
 const SHARDS: usize = 8;
-/// What a generation of a shard may hold. Two generations of all shards hold 16 MiB. In bytes.
+/// The limit of a generation of a shard, in bytes. Two generations of all shards are 16 MiB.
 const GENERATION: usize = 1 << 20;
-/// What an event takes beside its bytes and those of its object. In bytes.
+/// The estimated size of an event's key and place in the map, in bytes.
 const OVERHEAD: usize = 256;
 
 /// An event, and the form in which it is sent.
@@ -50,15 +50,16 @@ type Generation = HashMap<(Address, Key), Encoded>;
 
 #[derive(Default)]
 struct Shard {
-    /// What was asked for since the last generation was full, and its size in bytes.
+    /// The events that were used since the last generation was full.
     young: Generation,
+    /// Their size, in bytes.
     bytes: usize,
-    /// What was not asked for since then.
+    /// Events that were not used since then.
     old: Generation,
 }
 
 impl Shard {
-    /// Finds an event. Also returns what is forgotten: the caller frees it without the lock.
+    /// Finds an event. Also returns the generation that is forgotten: the caller frees it after the lock is released.
     fn find(&mut self, key: &(Address, Key)) -> Option<(Bytes, Generation)> {
         if let Some(found) = self.young.get(key) {
             return Some((found.event.clone(), Generation::new()));
@@ -68,7 +69,7 @@ impl Shard {
         Some((event, self.add(*key, found)))
     }
 
-    /// Adds an event, and returns what is forgotten.
+    /// Adds an event, and returns the generation that is forgotten.
     fn add(&mut self, key: (Address, Key), encoded: Encoded) -> Generation {
         let size = encoded.size();
         if size > GENERATION || self.young.contains_key(&key) {

@@ -10,7 +10,7 @@ pub(super) enum Include {
     Object,
 }
 
-/// What determines the document of an object beside the object: a state of an object has the same document in the same form.
+/// The form of a document. In the same form, the same state of an object has the same document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Form {
     /// The addresses of the kind as it is stored and as it is served.

@@ -129,7 +129,7 @@ fn fitted(mut bytes: Vec<u8>) -> Bytes {
 /// The document has no protobuf form. This does not happen for kinds of which it was negotiated.
 pub(crate) fn protobuf_event(kind: &str, document: &[u8]) -> Result<Bytes, Status> {
     let document = protobuf(document).ok_or_else(|| Status::internal("an event has no protobuf form"))?;
-    Ok(kinds::protobuf::watch_event(kind, &document).into())
+    Ok(fitted(kinds::protobuf::watch_event(kind, &document)))
 }
 
 /// Converts a document from JSON to YAML, or returns the JSON of a document that has no YAML. Of a large document, each form

@@ -145,6 +145,9 @@ impl Stream {
             if let Some(piece) = self.piece() {
                 return Some((piece, self));
             }
+            if self.ends <= Instant::now() {
+                return None;
+            }
             let due = self.due();
             let watch = match &mut self.changes {
                 Changes::Running(watch) => watch,
@@ -160,13 +163,6 @@ impl Stream {
             tokio::select! {
                 biased;
                 () = stopping => return None,
-                // One timer for all of them.
-                () = sleep_until(due) => {
-                    let reached = watch.revision();
-                    if !self.is_time(reached) {
-                        return None;
-                    }
-                }
                 events = watch.next() => match events {
                     Ok(events) => {
                         let after = self.after;
@@ -178,34 +174,35 @@ impl Stream {
                     }
                     Err(error) => self.changes = Changes::Failed(Some(storage::failed(&error))),
                 },
+                // One timer for everything that is due at a time. Changes that are there come before it.
+                () = sleep_until(due) => {
+                    let reached = watch.revision();
+                    self.do_due(reached);
+                }
             }
         }
     }
 
-    /// When something is to be done whether or not there are changes.
+    /// The time of the next bookmark, of the end of the patience, or of the end of the watch, whichever is first.
     fn due(&self) -> Instant {
         [self.bookmark, self.patience].into_iter().flatten().fold(self.ends, Instant::min)
     }
 
-    /// Does what is due, with all changes up to a revision sent. Returns whether the watch goes on.
-    fn is_time(&mut self, reached: Revision) -> bool {
+    /// Ends the patience or adds a bookmark, if it is time. All changes up to the revision that is reached were sent.
+    fn do_due(&mut self, reached: Revision) {
         let now = Instant::now();
-        if self.ends <= now {
-            return false;
-        }
         if self.patience.take_if(|end| *end <= now).is_some() && reached < self.after {
             let asked = self.after.0;
             let why = format!("too large resource version: {asked}, current: {}", reached.0);
             self.changes = Changes::Failed(Some(Status::expired(why)));
-            return true;
+            return;
         }
-        if self.bookmark.is_some_and(|at| at <= now) {
+        if self.bookmark.take_if(|at| *at <= now).is_some() {
             self.bookmark = Some(now + self.bookmarks);
             if reached >= self.after {
                 self.pending.push_back(Item::Bookmark { revision: reached, is_initial_end: false });
             }
         }
-        true
     }
 
     /// Returns the pending events, up to the size of a chunk; none if none of them concerns this client.
