@@ -384,6 +384,90 @@ fn bookmarks_tell_how_far_a_watch_has_come_to_those_who_ask() {
     }
 }
 
+/// Events are encoded once for all who send them in one form. Who sends another form, or has lost sight of the object, is told what it
+/// asked for: each event is compared with what the writer was answered.
+#[test]
+fn each_of_many_watches_gets_each_event_in_its_own_form_ap_80_ap_90() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    const TABLE: &str = "Accept: application/json;as=Table;g=meta.k8s.io;v=v1";
+    const METADATA: &str = "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+    let server = Served(start_with(Setup { is_cluster: true, ..Setup::default() }));
+    let mut writer = server.client();
+    let start = revision(&writer.must(200, "GET", MAPS, None));
+    let path = format!("{MAPS}?watch=1&resourceVersion={start}&labelSelector=");
+    let open = |form: &str, selector: &str| {
+        let client = server.client();
+        let client = match form {
+            "protobuf" => client.in_protobuf(),
+            "table" => client.header(TABLE),
+            "metadata" => client.header(METADATA),
+            _ => client,
+        };
+        client.watch(&format!("{path}{selector}")).unwrap()
+    };
+    let mut watches = Vec::new();
+    for form in ["json", "protobuf", "table", "metadata"] {
+        for selector in ["tier", "tier", "tier%3Da", "tier%3Da"] {
+            watches.push((form, selector, open(form, selector)));
+        }
+    }
+    let map =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m", "labels": {"tier": "a"}}});
+    let object = format!("{MAPS}/m");
+    let made = writer.must(201, "POST", MAPS, Some(&map));
+    let mut changed = made.clone();
+    changed["data"] = json!({"n": "1"});
+    let changed = writer.must(200, "PUT", &object, Some(&changed));
+    let mut moved = changed.clone();
+    moved["metadata"]["labels"]["tier"] = "b".into();
+    let moved = writer.must(200, "PUT", &object, Some(&moved));
+    writer.must(200, "DELETE", &object, None);
+    for (form, selector, events) in &mut watches {
+        let mut next = || events.next().unwrap().unwrap();
+        let mut is_first = true;
+        let mut check = |kind: &str, expected: &Value| {
+            let event = next();
+            assert_eq!(event["type"], kind, "{form} {selector}");
+            let seen = &event["object"];
+            match *form {
+                "table" => {
+                    assert_eq!(seen["kind"], "Table");
+                    assert_eq!(seen["columnDefinitions"].is_array(), is_first, "only the first has columns");
+                    assert_eq!(seen["rows"][0]["cells"][0], "m");
+                    assert_eq!(seen["rows"][0]["object"]["metadata"], expected["metadata"]);
+                }
+                "metadata" => {
+                    assert_eq!(seen["kind"], "PartialObjectMetadata");
+                    assert_eq!(seen["metadata"], expected["metadata"]);
+                }
+                "protobuf" => {
+                    let mut expected = expected.clone();
+                    // Kubernetes writes this number in protobuf also when it is zero.
+                    expected["metadata"]["generation"] = 0.into();
+                    assert_eq!(*seen, expected, "{selector}");
+                }
+                _ => assert_eq!(seen, expected, "{selector}"),
+            }
+            is_first = false;
+        };
+        check("ADDED", &made);
+        check("MODIFIED", &changed);
+        match *selector {
+            // In its last state, as of the change by which it left.
+            "tier%3Da" => check("DELETED", &at(&changed, revision(&moved))),
+            _ => {
+                check("MODIFIED", &moved);
+                let event = next();
+                assert_eq!(event["type"], "DELETED", "{form}");
+                let seen = &event["object"];
+                let row = if *form == "table" { &seen["rows"][0]["object"] } else { seen };
+                assert_eq!(row["metadata"]["labels"]["tier"], "b");
+                assert!(revision(row) > revision(&moved), "as of its removal");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_watch_from_a_revision_that_is_forgotten_gets_one_error_event_ap_81() {
     let server = Served(start_with(Setup { is_cluster: true, ..Setup::default() }));
