@@ -33,7 +33,7 @@ use clap::Parser;
 use http_body_util::BodyExt as _;
 use portcullis_cli::bench::histogram::Histogram;
 use portcullis_testkit::etcd::Etcd;
-use portcullis_testkit::process::{most_resident_bytes, processor_time, resident_bytes};
+use portcullis_testkit::process::{loopback_bytes, most_resident_bytes, processor_time, resident_bytes};
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::{program, protobuf};
@@ -336,6 +336,7 @@ async fn main() {
     // From here on it counts.
     world.times.0.lock().unwrap().clear();
     processes.iter_mut().for_each(|process| process.before = processor_time(process.id));
+    let sent = loopback_bytes();
     let began = Instant::now();
     let mut making = Vec::new();
     for number in 0..pods {
@@ -362,19 +363,21 @@ async fn main() {
     }
     assert_eq!(world.told.load(Ordering::Relaxed), u64::from(pods));
     let counted = began.elapsed().as_secs_f64();
+    let sent = (loopback_bytes() - sent) as f64;
     println!(
         "{pods} pods in {:.1} s, all of them known once to their kubelets and running",
         took.as_secs_f64()
     );
     for process in &processes {
         println!(
-            "{}: {:.2} processors, {} MiB, at most {} MiB",
+            "{}: {:.3} processors, {} MiB, at most {} MiB",
             process.name,
             (processor_time(process.id) - process.before).as_secs_f64() / counted,
             resident_bytes(process.id) >> 20,
             most_resident_bytes(process.id) >> 20
         );
     }
+    println!("network: {:.1} KiB/s in both directions together, with TLS, TCP and IP", sent / counted / 1024.0);
     world.times.print();
     // What is still asked for when the server goes is of no interest.
     kubelets.iter().for_each(tokio::task::AbortHandle::abort);

@@ -85,6 +85,11 @@ impl LocalRbac {
             .try_fold(Duration::ZERO, |oldest, age| Some(oldest.max(age?)))
     }
 
+    /// Ends the watches, whoever has a clone: see [`Feed::stop`].
+    pub fn stop(&self) {
+        self.feed.stop();
+    }
+
     /// Returns whether requests are decided locally now.
     pub fn is_fresh(&self) -> bool {
         self.feed.is_current(&KINDS, self.limit)

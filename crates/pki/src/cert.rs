@@ -390,8 +390,12 @@ pub(crate) fn is_current(der: &[u8], now: SystemTime) -> bool {
 /// # Errors
 /// The text does not begin with a certificate.
 pub fn not_after(certificate_pem: &[u8]) -> Result<SystemTime, VerifyError> {
-    let der = pem::first(certificate_pem).map(|block| block.der).unwrap_or_default();
-    Ok(Facts::read(&der)?.validity.not_after.to_system_time())
+    not_after_der(&pem::first(certificate_pem).map(|block| block.der).unwrap_or_default())
+}
+
+/// When a certificate in DER form stops being valid.
+pub(crate) fn not_after_der(certificate: &[u8]) -> Result<SystemTime, VerifyError> {
+    Ok(Facts::read(certificate)?.validity.not_after.to_system_time())
 }
 
 /// Text that does not consist of certificates alone (CS-23).

@@ -68,6 +68,16 @@ pub fn exported(text: &str) -> Metrics {
     metrics
 }
 
+/// The value of a metric without labels.
+///
+/// # Panics
+/// It is not there.
+#[track_caller]
+pub fn value(scrape: &str, name: &str) -> f64 {
+    let found = scrape.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no {name}:\n{scrape}")).parse().expect("a number")
+}
+
 /// The metric that a series of this name belongs to.
 pub fn family(metrics: &Metrics, series: &str) -> Option<String> {
     if metrics.contains_key(series) {

@@ -51,6 +51,17 @@ pub fn processor_time(process: u32) -> Duration {
     Duration::from_millis((ticks(11) + ticks(12)) * 10)
 }
 
+/// Returns the bytes that all processes of this machine have sent over the loopback interface so far.
+///
+/// # Panics
+/// There is no such interface.
+pub fn loopback_bytes() -> u64 {
+    let interfaces = fs::read_to_string("/proc/net/dev").expect("the system counts what is sent");
+    let loopback = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("lo:"));
+    let sent = loopback.and_then(|line| line.split_whitespace().nth(8));
+    sent.and_then(|number| number.parse().ok()).expect("the loopback interface counts what is sent")
+}
+
 /// Raises this process's limit of open files to its hard limit, and returns that.
 ///
 /// # Panics

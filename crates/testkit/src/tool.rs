@@ -176,3 +176,12 @@ pub fn openssl(folder: &Path, words: &str) -> String {
 pub fn try_openssl(folder: &Path, words: &str) -> Finished {
     Finished::of(command("openssl").args(words.split(' ')).current_dir(folder))
 }
+
+/// When the first certificate of a PEM file expires, by openssl, in RFC 3339.
+#[track_caller]
+pub fn certificate_end(file: &Path) -> String {
+    let mut openssl = command("openssl");
+    openssl.args(["x509", "-noout", "-enddate", "-dateopt", "iso_8601", "-in"]).arg(file);
+    let end = Finished::of(&mut openssl).ok();
+    end.trim().strip_prefix("notAfter=").expect("an end").replace(' ', "T")
+}

@@ -331,7 +331,7 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
     })?;
     let bound = server.local_addr()?;
     let mut tasks = tokio::task::JoinSet::new();
-    tasks.spawn(certificate.follow(tls, serving_certificate::INTERVAL));
+    tasks.spawn(certificate.follow(tls, metrics.connections.clone(), serving_certificate::INTERVAL));
     tasks.spawn(Arc::clone(&kubelet).follow());
     if let Some(authorities) = authorities {
         tasks.spawn(authorities.follow(authentication));
@@ -346,11 +346,14 @@ async fn guard(args: &GuardArgs) -> Result<ExitCode, Failure> {
         reviews,
         features: FeatureMetrics::of_gates(gate(settings)),
     });
-    health::serve(args.metrics_bind_address, told_of, &mut tasks).await?;
+    health::serve(args.metrics_bind_address, told_of.clone(), &mut tasks).await?;
     let mut stop = StopSignals::handle()?;
     tracing::info!(address = %bound, node = node_name, kubelet = %kubelet.authority(), "guarding");
     println!("Guarding the kubelet of {node_name} at https://{bound}");
     Guard::serve(server).until(stop.received()).await;
+    if let Some(rbac) = told_of.api.as_ref().and_then(|api| api.rbac.as_ref()) {
+        rbac.stop();
+    }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

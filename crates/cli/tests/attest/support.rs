@@ -11,6 +11,7 @@ use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::software_tpm::{Manufacturer, SoftwareTpm};
+use portcullis_testkit::tool::certificate_end;
 pub(crate) use portcullis_testkit::tool::{Finished, openssl};
 use portcullis_testkit::wait;
 use serde_json::{Value, json};
@@ -223,13 +224,7 @@ impl Cluster {
 
     /// When the certificate in a cache expires, by openssl, in RFC 3339.
     pub(crate) fn openssl_end(&self, cache: &str) -> String {
-        let certificate = self.path(cache).join("current/client.crt");
-        let certificate = certificate.to_str().unwrap();
-        let end = openssl(
-            self.scratch.path(),
-            &format!("x509 -in {certificate} -noout -enddate -dateopt iso_8601"),
-        );
-        end.trim().strip_prefix("notAfter=").unwrap().replace(' ', "T")
+        certificate_end(&self.path(cache).join("current/client.crt"))
     }
 }
 

@@ -4,9 +4,10 @@ use std::fs;
 use std::process::Command;
 use std::time::Duration;
 
-use portcullis_testkit::metrics::assert_documented;
+use portcullis_testkit::metrics::{assert_documented, value};
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
+use portcullis_testkit::tool::certificate_end;
 use portcullis_testkit::wait::until;
 use serde_json::Value;
 
@@ -102,12 +103,7 @@ fn kubectl_takes_it_as_a_credential_plugin_in_both_versions() {
     let printed: Value = serde_json::from_str(&plugin(info).must(0, &[]).stdout).unwrap();
     assert_eq!(printed["apiVersion"], "client.authentication.k8s.io/v1");
     let pair = cluster.path("pki/kubelet-client-current.pem");
-    let end = tool(
-        "openssl",
-        ["x509", "-in", pair.to_str().unwrap(), "-noout", "-enddate", "-dateopt", "iso_8601"],
-    );
-    let end = end.trim().strip_prefix("notAfter=").unwrap().replace(' ', "T");
-    assert_eq!(printed["status"]["expirationTimestamp"], end.as_str());
+    assert_eq!(printed["status"]["expirationTimestamp"], certificate_end(&pair).as_str());
     for bad in
         ["{", "{}", "[]", &info.replace("io/v1", "io/v1alpha1"), &info.replace("ExecCredential", "Pod")]
     {
@@ -229,8 +225,7 @@ fn cs_141_health_and_metrics_are_served_on_request() {
     assert_documented(&["credential"], text);
     let name = "kubelet_certificate_manager_client_ttl_seconds";
     assert!(metrics.contains(&format!("\n# TYPE {name} gauge\n{name} ")), "{metrics}");
-    let ttl = metrics.lines().find_map(|line| line.strip_prefix(&format!("{name} "))).unwrap();
-    let ttl: f64 = ttl.parse().unwrap();
+    let ttl = value(&metrics, name);
     let current = cluster.path("pki/kubelet-client-current.pem");
     let left = crate::credential::time::seconds_left(&current, std::time::SystemTime::now());
     assert!((left - ttl).abs() < 60.0, "openssl: {left}, told: {ttl}");

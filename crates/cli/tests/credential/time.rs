@@ -11,6 +11,8 @@ use portcullis_client::Clock as _;
 use portcullis_client::node_certificate::agent::{Agent, Observer, Progress, Settings};
 use portcullis_client::node_certificate::error::CredentialError;
 use portcullis_client::node_certificate::metrics::CertificateMetrics;
+use portcullis_testkit::metrics::value;
+use portcullis_testkit::tool::certificate_end;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 use serde_json::json;
@@ -36,16 +38,12 @@ fn figure(metrics: &CertificateMetrics, now: SystemTime, name: &str) -> f64 {
     let (mut registry, mut out) = (Registry::default(), String::new());
     metrics.register(&mut registry, now);
     text::encode(&mut out, &registry).unwrap();
-    let line = out.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-    line.unwrap_or_else(|| panic!("no {name}:\n{out}")).parse().unwrap()
+    value(&out, name)
 }
 
 /// How long openssl says that a certificate is valid. In seconds.
 pub(crate) fn seconds_left(file: &Path, now: SystemTime) -> f64 {
-    let file = file.to_str().unwrap();
-    let end = tool("openssl", ["x509", "-in", file, "-noout", "-enddate", "-dateopt", "iso_8601"]);
-    let end = end.trim().trim_start_matches("notAfter=").replace(' ', "T");
-    let end = SystemTime::from(end.parse::<jiff::Timestamp>().unwrap());
+    let end = SystemTime::from(certificate_end(file).parse::<jiff::Timestamp>().unwrap());
     match end.duration_since(now) {
         Ok(left) => left.as_secs_f64(),
         Err(passed) => -passed.duration().as_secs_f64(),

@@ -6,8 +6,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
 use portcullis_testkit::https::Client;
-use portcullis_testkit::metrics::assert_documented;
-use portcullis_testkit::tool::{self, Finished};
+use portcullis_testkit::metrics::{assert_documented, value};
+use portcullis_testkit::tool::{self, Finished, certificate_end};
 use portcullis_testkit::upgrade::{self, Protocol};
 use portcullis_testkit::wait::until;
 use serde_json::Value;
@@ -112,6 +112,10 @@ fn health_and_figures_are_told_and_no_label_is_a_callers_to_choose() {
     let (_, text) = get(metrics, "/metrics");
     assert_eq!(labels(&text), before);
     assert_documented(&["guard"], &text);
+    let end = certificate_end(&guarded.scratch.path().join("kubelet/kubelet.pem"));
+    let end: jiff::Timestamp = end.parse().unwrap();
+    let exported = value(&text, "portcullis_guard_serving_certificate_expiration_timestamp_seconds");
+    assert_eq!(exported, end.as_second() as f64);
     assert!(
         text.contains("kubernetes_feature_enabled{name=\"KubeletFineGrainedAuthz\",stage=\"\"} 1"),
         "{text}"

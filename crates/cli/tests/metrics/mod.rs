@@ -12,10 +12,12 @@
 mod deploy;
 
 use portcullis_testkit::https::{Client, Identity};
-use portcullis_testkit::metrics::assert_documented;
+use portcullis_testkit::metrics::{assert_documented, value};
 use portcullis_testkit::program;
 use portcullis_testkit::program::Running;
 use portcullis_testkit::scratch::Scratch;
+use portcullis_testkit::tool::certificate_end;
+use portcullis_testkit::wait::until;
 
 /// The metrics of a server with these flags, and its service level indicators.
 fn served(scratch: &Scratch, flags: &[&str]) -> [String; 2] {
@@ -36,6 +38,19 @@ fn a_server_exports_what_the_reference_lists() {
     let [metrics, indicators] = served(&Scratch::new(), &[]);
     assert_documented(&["serve"], &metrics);
     assert_documented(&["serve: /metrics/slis"], &indicators);
+}
+
+#[test]
+fn a_server_tells_when_the_certificate_that_it_shows_expires() {
+    let scratch = Scratch::new();
+    let data = scratch.path().join("data");
+    let server = Running::start(program!().serve_command(&data));
+    let mut admin = Client::new(server.address(), &Identity::admin(&data));
+    let end: jiff::Timestamp = certificate_end(&data.join("apiserver.crt")).parse().unwrap();
+    until("the end of the certificate is exported", || {
+        let scrape = admin.ask("GET", "/metrics", None).unwrap().text();
+        value(&scrape, "portcullis_serving_certificate_expiration_timestamp_seconds") == end.as_second() as f64
+    });
 }
 
 #[test]

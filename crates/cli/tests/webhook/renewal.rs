@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use portcullis_testkit::https::{Client, Identity};
+use portcullis_testkit::metrics::value;
 use portcullis_testkit::scratch::Scratch;
 use portcullis_testkit::tool::{self, Finished};
 use portcullis_testkit::wait::until;
@@ -104,6 +105,12 @@ fn no_request_fails_while_certificates_and_authorities_are_renewed_bc_7() {
         until_more(100);
         replace(&old.join("service-key.pem"), fs::read(new.join("service-key.pem")).unwrap());
         until("the new certificate is shown", || shown(&webhook) == serial(&new.join("service.pem")));
+        let end: jiff::Timestamp = tool::certificate_end(&new.join("service.pem")).parse().unwrap();
+        until("the end of the new certificate is exported", || {
+            let scrape = Client::new(address, &before).ask("GET", "/metrics", None).unwrap().text();
+            let name = "portcullis_webhook_serving_certificate_expiration_timestamp_seconds";
+            value(&scrape, name) == end.as_second() as f64
+        });
         // The authority of clients: first both, then the new certificate of the client, then without the old authority.
         assert_eq!(code(&after), 401);
         replace(&authorities, &both);

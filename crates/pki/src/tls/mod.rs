@@ -7,6 +7,7 @@ mod remote;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rustls::client::danger::HandshakeSignatureValid;
@@ -20,6 +21,7 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, UnixTime};
 
+use crate::cert::{VerifyError, not_after_der};
 use crate::key::KeyPair;
 use crate::pem;
 
@@ -90,6 +92,15 @@ impl ServerTls {
     pub fn reload(&self, chain_pem: &[u8], key: &KeyPair) -> Result<(), TlsError> {
         self.serving.current.store(Arc::new(certified(&self.serving.provider, chain_pem, key)?));
         Ok(())
+    }
+
+    /// When the certificate that is served expires.
+    ///
+    /// # Errors
+    /// The certificate cannot be read.
+    pub fn not_after(&self) -> Result<SystemTime, VerifyError> {
+        let serving = self.serving.current.load();
+        not_after_der(serving.cert.first().map_or(&[], |leaf| leaf))
     }
 
     /// The configuration for the TLS library.

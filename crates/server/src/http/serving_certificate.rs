@@ -10,6 +10,8 @@ use pki::KeyPair;
 use pki::key::KeyError;
 use pki::tls::{ServerTls, TlsError};
 
+use super::listener::ConnectionMetrics;
+
 /// The interval at which the files are checked, as that of other files.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -78,9 +80,13 @@ impl ServingCertificate {
         Ok(true)
     }
 
-    /// Reloads the files when they change, and never returns.
-    pub async fn follow(mut self, tls: ServerTls, every: Duration) {
+    /// Reloads the files when they change, and never returns. The metrics tell when the certificate expires.
+    pub async fn follow(mut self, tls: ServerTls, metrics: ConnectionMetrics, every: Duration) {
         loop {
+            match tls.not_after() {
+                Ok(time) => metrics.certificate_expires(time),
+                Err(error) => tracing::error!(%error, "cannot read when the serving certificate expires"),
+            }
             tokio::time::sleep(every).await;
             match self.take_up(&tls) {
                 Ok(false) => {}

@@ -169,7 +169,7 @@ pub struct WebhookMetrics {
     /// The number of callers without valid credentials.
     pub(super) refused_callers: Counter,
     /// Those of connections.
-    pub(super) connections: ConnectionMetrics,
+    pub connections: ConnectionMetrics,
     features: FeatureMetrics,
     /// Of the file of deny rules.
     pub deny_rules: ReloadMetrics,

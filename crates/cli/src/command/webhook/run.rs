@@ -164,6 +164,7 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
         "shutdownDelayDuration": format!("{:?}", args.shutdown_delay_duration),
     }});
     let metrics = WebhookMetrics::new(FeatureMetrics::of_gates(gates.all()));
+    let connections = metrics.connections.clone();
     // Objects of files are all there; of a cluster only the kinds that something needs are followed.
     let has_namespaces =
         !args.engine.state.is_empty() || Following::kinds(&config).contains(&Kind::Namespace);
@@ -197,7 +198,7 @@ async fn webhook(args: &RunArgs) -> Result<ExitCode, Failure> {
         ))
     })?;
     let bound = server.local_addr()?;
-    tasks.spawn(certificate.follow(tls, serving_certificate::INTERVAL));
+    tasks.spawn(certificate.follow(tls, connections, serving_certificate::INTERVAL));
     tasks.spawn(files.follow(Arc::clone(&callers)));
     let mut stop = StopSignals::handle()?;
     if callers.is_local_only() {

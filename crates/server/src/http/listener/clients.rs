@@ -1,6 +1,8 @@
 //! The clients of a listener: their limits, what they make the server hold, and the metrics of their connections.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::SystemTime;
 
 use portcullis_client::metrics::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -34,6 +36,8 @@ pub struct ConnectionMetrics {
     pub(super) handshake_failures: Counter,
     /// The number of connections that were closed because there were too many.
     pub(super) closed_for_others: Counter,
+    /// When the certificate that is served expires, in seconds since 1970.
+    certificate_expires: Gauge<f64, AtomicU64>,
 }
 
 impl ConnectionMetrics {
@@ -50,5 +54,16 @@ impl ConnectionMetrics {
             "Connections that were closed because their client had most of too many",
             self.closed_for_others.clone(),
         );
+        registry.register(
+            format!("{prefix}_serving_certificate_expiration_timestamp_seconds"),
+            "When the certificate expires that is served, in seconds since 1970",
+            self.certificate_expires.clone(),
+        );
+    }
+
+    /// Records when the certificate that is served expires.
+    pub(crate) fn certificate_expires(&self, time: SystemTime) {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        self.certificate_expires.set(since.as_secs_f64());
     }
 }
