@@ -377,7 +377,10 @@ async fn main() {
             most_resident_bytes(process.id) >> 20
         );
     }
-    println!("network: {:.1} KiB/s in both directions together, with TLS, TCP and IP", sent / counted / 1024.0);
+    println!(
+        "network: {:.1} KiB/s in both directions together, with TLS, TCP and IP",
+        sent / counted / 1024.0
+    );
     world.times.print();
     // What is still asked for when the server goes is of no interest.
     kubelets.iter().for_each(tokio::task::AbortHandle::abort);

@@ -49,7 +49,8 @@ fn a_server_tells_when_the_certificate_that_it_shows_expires() {
     let end: jiff::Timestamp = certificate_end(&data.join("apiserver.crt")).parse().unwrap();
     until("the end of the certificate is exported", || {
         let scrape = admin.ask("GET", "/metrics", None).unwrap().text();
-        value(&scrape, "portcullis_serving_certificate_expiration_timestamp_seconds") == end.as_second() as f64
+        value(&scrape, "portcullis_serving_certificate_expiration_timestamp_seconds")
+            == end.as_second() as f64
     });
 }
 

@@ -233,7 +233,11 @@ impl ApiServer {
         let entrance = Arc::new(entrance(&config));
         let certificate = serving_certificate(config.serving_certificate, &config.data_dir, &bootstrap)?;
         let connections = config.metrics.connections.clone();
-        reloading.spawn(certificate.follow(bootstrap.tls.clone(), connections, serving_certificate::INTERVAL));
+        reloading.spawn(certificate.follow(
+            bootstrap.tls.clone(),
+            connections,
+            serving_certificate::INTERVAL,
+        ));
         let address = SocketAddr::new(config.bind_address, config.secure_port);
         let listener = Server::bind(address, bootstrap.tls.clone(), Arc::clone(&entrance));
         let listener = listener.await.map_err(|error| {

@@ -6,11 +6,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fmt::Display;
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
 use std::mem;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,11 +18,16 @@ use std::thread;
 use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{
-    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, StorageBackend, TableDefinition,
-    WriteTransaction,
+    Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction,
 };
 
+use super::backend::Backend;
+#[cfg(test)]
+use super::backend::Faults;
+use super::files::{free_beside, is_there, make, make_folder, put_in_place, sync_folder};
+use super::lock::Lock;
 use super::past;
+use super::problem::{FileError, broken, explain, unsealed};
 use crate::memory::{FIRST, Memory};
 use crate::{Entry, Event, Listing, PartOf, Revision, StoreError, TransformError, Transformer};
 
@@ -197,32 +199,6 @@ impl Disk {
     }
 }
 
-/// Makes the folder of a store.
-pub(super) fn make_folder(path: &Path) -> Result<(), StoreError> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| broken(path, "cannot make its folder", error, "check the path"))
-}
-
-/// Whether there is a file that may be a store. Its permissions are tightened.
-pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
-    match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(broken(path, "cannot be read", error, "check path and permissions")),
-        Ok(found) if !found.is_file() => Err(broken(path, "is not a store", "not a file", "name a file")),
-        Ok(found) if found.len() == 0 => {
-            let problem = "the file is empty, so it has lost what it held";
-            Err(broken(path, "is not a store", problem, RESTORE))
-        }
-        Ok(_) => {
-            let tightened = fs::set_permissions(path, Permissions::from_mode(0o600));
-            tightened
-                .map_err(|error| broken(path, "cannot be kept from others", error, "check its owner"))?;
-            Ok(true)
-        }
-    }
-}
-
 /// A change of a key: the new entry, and its value in the form of the file.
 type Change<'c> = (&'c str, Option<(&'c Entry, Cow<'c, [u8]>)>);
 
@@ -310,35 +286,6 @@ struct Loaded {
     revision: Revision,
     /// Whether a value would now be written differently.
     is_stale: bool,
-}
-
-/// Why a file cannot be read or written.
-pub(super) enum FileError {
-    File(redb::Error),
-    Value(TransformError),
-}
-
-impl<E: Into<redb::Error>> From<E> for FileError {
-    fn from(error: E) -> Self {
-        Self::File(error.into())
-    }
-}
-
-impl FileError {
-    fn explain(self, path: &Path) -> StoreError {
-        match self {
-            Self::File(error) => explain(path, error),
-            Self::Value(error) => unsealed(path, &error),
-        }
-    }
-
-    /// As [`FileError::explain`], for a file that was being written.
-    pub(super) fn explain_write(self, path: &Path) -> StoreError {
-        match self {
-            Self::File(error) => broken(path, "cannot be written", error, "make room or mend the disk"),
-            Self::Value(error) => unsealed(path, &error),
-        }
-    }
 }
 
 /// How many entries go from the thread that reads to the one that converts at a time, and how often before the first waits.
@@ -435,35 +382,11 @@ pub(super) fn write_copy(
     })
 }
 
-/// Makes a file that does not exist, for its owner alone.
-pub(super) fn make(path: &Path) -> Result<File, StoreError> {
-    let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
-    made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))
-}
-
 /// Writes a file beside another and replaces it atomically.
 fn write_over(path: &Path, listing: &Listing, transformer: &dyn Transformer) -> Result<(), StoreError> {
     let new = free_beside(path)?;
     write_copy(&new, listing, transformer)?;
     put_in_place(&new, path)
-}
-
-/// The name of the file that replaces a store, which does not exist: one that was not finished is removed.
-pub(super) fn free_beside(path: &Path) -> Result<PathBuf, StoreError> {
-    let new = beside(path, ".new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(broken(&new, "cannot be replaced", error, "remove it"))
-        }
-        _ => Ok(new),
-    }
-}
-
-/// Replaces a store by a new file.
-pub(super) fn put_in_place(new: &Path, path: &Path) -> Result<(), StoreError> {
-    let moved = fs::rename(new, path).and_then(|()| sync_folder(path));
-    moved
-        .map_err(|error| broken(path, "cannot be put in place", error, "check the permissions of its folder"))
 }
 
 fn fill(file: File, listing: &Listing, transformer: &dyn Transformer) -> Result<(), FileError> {
@@ -506,230 +429,5 @@ impl Filling {
         }
         self.transaction.commit()?;
         Ok(self.database.close()?)
-    }
-}
-
-/// Flushes a folder, so that a new name in it is durable as well.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
-    name.into()
-}
-
-/// The advice about a lost file, for error messages.
-const RESTORE: &str = "put a backup in its place, or remove it and its .lock file to begin with nothing";
-
-pub(super) fn broken(path: &Path, what: &str, problem: impl Display, remedy: &str) -> StoreError {
-    StoreError::Broken(format!("store {}: {what}: {problem}; {remedy}", path.display()))
-}
-
-/// The error for a value that the transformer cannot convert.
-fn unsealed(path: &Path, error: &TransformError) -> StoreError {
-    StoreError::Broken(format!("store {}: {error}", path.display()))
-}
-
-/// Why a file cannot be opened.
-pub(super) fn explain(path: &Path, error: redb::Error) -> StoreError {
-    match error {
-        redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => {
-            broken(path, "is in use", "another process has it open", "stop that process")
-        }
-        redb::Error::Io(error) if error.kind() == io::ErrorKind::InvalidData => {
-            broken(path, "is not a store", error, RESTORE)
-        }
-        redb::Error::Io(error) => broken(path, "cannot be read", error, "check permissions and disk"),
-        redb::Error::TableDoesNotExist(_) | redb::Error::TableTypeMismatch { .. } => {
-            broken(path, "is not a store", "another program's database", "name another file")
-        }
-        error => broken(path, "is damaged", error, RESTORE),
-    }
-}
-
-/// The lock file, which excludes other processes and holds the last acknowledged revision.
-///
-/// That revision is not flushed: after a power failure it may be an older one, but never one that the store should lack. So
-/// a store at a lower revision has lost data, even where `redb` takes a damaged last transaction for an unfinished one.
-pub(super) struct Lock(File);
-
-impl Lock {
-    pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
-        let name = beside(path, ".lock");
-        let opened =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&name);
-        let file =
-            opened.map_err(|error| broken(&name, "cannot be opened", error, "check path and permissions"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => {
-                Err(broken(path, "is in use", "another process has it open", "stop that process"))
-            }
-            Err(TryLockError::Error(error)) => {
-                Err(broken(&name, "cannot be locked", error, "put the store on a disk that can lock files"))
-            }
-        }
-    }
-
-    /// Refuses a store at a lower revision than was acknowledged, or without any.
-    pub(super) fn expect(&self, path: &Path, shown: Option<Revision>) -> Result<(), StoreError> {
-        let mut text = String::new();
-        // An unreadable revision was not written completely, and says nothing.
-        let Some(acknowledged) =
-            (&self.0).read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok())
-        else {
-            return Ok(());
-        };
-        if shown.unwrap_or_default() >= Revision(acknowledged) {
-            return Ok(());
-        }
-        let what = if shown.is_some() { "is damaged, or an older copy" } else { "is gone" };
-        let problem = match shown {
-            Some(Revision(shown)) => {
-                format!("it ends at revision {shown}, but {acknowledged} was acknowledged")
-            }
-            None => format!("it had revision {acknowledged}"),
-        };
-        let name = beside(path, ".lock");
-        let remedy = format!(
-            "put the newest backup in its place; to go on with less, on purpose, remove {} first",
-            name.display()
-        );
-        Err(broken(path, what, problem, &remedy))
-    }
-
-    /// Records that a revision was acknowledged.
-    pub(super) fn acknowledge(&self, revision: Revision) {
-        // The writes are durable without it; only less damage would be noticed.
-        let _ = self.0.write_all_at(format!("{:020}\n", revision.0).as_bytes(), 0);
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing the file is not enough: a child process that was just forked also holds the lock until it executes another
-        // program. If unlocking fails, closing has to do.
-        let _ = self.0.unlock();
-    }
-}
-
-/// The file that redb writes to, noting failed flushes.
-#[derive(Debug)]
-struct Backend {
-    file: FileBackend,
-    unflushed: Arc<AtomicBool>,
-    #[cfg(test)]
-    faults: Faults,
-}
-
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read(offset, out)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        #[cfg(test)]
-        self.faults.strike(Step::Grow)?;
-        self.file.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        #[cfg(test)]
-        let flushed = self.faults.strike(Step::Flush).and_then(|()| self.file.sync_data());
-        #[cfg(not(test))]
-        let flushed = self.file.sync_data();
-        if flushed.is_err() {
-            self.unflushed.store(true, Ordering::Release);
-        }
-        flushed
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        #[cfg(test)]
-        self.faults.strike(Step::Write)?;
-        self.file.write(offset, data)
-    }
-
-    fn close(&self) -> io::Result<()> {
-        self.file.close()
-    }
-}
-
-/// The steps that a test can let fail.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    Grow,
-    Write,
-    Flush,
-}
-
-/// Failures that a test orders. Holding the lock also blocks the disk.
-#[cfg(test)]
-#[derive(Clone, Debug, Default)]
-pub(super) struct Faults(pub(super) Arc<std::sync::Mutex<Orders>>);
-
-#[cfg(test)]
-#[derive(Debug, Default)]
-pub(super) struct Orders {
-    /// The step that fails, after so many more successes.
-    pub(super) fails: Option<(Step, usize)>,
-    /// How many flushes there have been.
-    pub(super) flushes: usize,
-}
-
-#[cfg(test)]
-impl Faults {
-    /// Lets a step fail after so many more successes.
-    pub(super) fn order(&self, step: Step, after: usize) {
-        self.0.lock().unwrap().fails = Some((step, after));
-    }
-
-    /// Ends all failures, and returns whether there was one.
-    pub(super) fn lift(&self) -> bool {
-        self.0.lock().unwrap().fails.take().is_some_and(|(_, left)| left == 0)
-    }
-
-    fn strike(&self, step: Step) -> io::Result<()> {
-        let mut orders = self.0.lock().unwrap();
-        orders.flushes += usize::from(step == Step::Flush);
-        match &mut orders.fails {
-            Some((fails, left)) if *fails == step => match left.checked_sub(1) {
-                Some(fewer) => *left = fewer,
-                None => return Err(io::ErrorKind::StorageFull.into()),
-            },
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use portcullis_testkit::scratch::Scratch;
-
-    use super::*;
-    use crate::transform::Plain;
-
-    #[test]
-    fn a_store_is_free_at_once_although_a_child_still_has_its_lock_file_open() {
-        let dir = Scratch::new();
-        let path = dir.path().join("store");
-        let open = || Disk::open(&path, Arc::new(Plain), None, Faults::default());
-        let (disk, ..) = open().unwrap();
-        // As in a child between fork and exec: the same open file.
-        let childs = disk.lock.0.try_clone().unwrap();
-        let problem = open().err().unwrap().to_string();
-        assert!(problem.contains("another process has it open"), "{problem}");
-        drop(disk);
-        open().map(drop).unwrap();
-        drop(childs);
     }
 }

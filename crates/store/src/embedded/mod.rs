@@ -27,10 +27,14 @@
 //! # Without a store over it
 //! [`Reader`] reads a file in pages, [`NewFile`] writes one; both need the lock, so no other process uses the file meanwhile.
 
+mod backend;
 mod disk;
+mod files;
+mod lock;
 mod new_file;
 mod options;
 mod past;
+mod problem;
 mod quota;
 mod reader;
 #[cfg(test)]

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::disk::{self, Filling, Lock};
+use super::disk::Filling;
+use super::files::{free_beside, is_there, make, make_folder, put_in_place, sync_folder};
+use super::lock::Lock;
 use super::reader::Reader;
 use crate::memory::FIRST;
 use crate::{Entry, Revision, StoreError, Transformer};
@@ -37,10 +39,10 @@ impl NewFile {
     /// [`StoreError::Refused`] if there is a store with entries; [`StoreError::Broken`] if another process has the store open,
     /// or the file cannot be made.
     pub fn begin(path: &Path, transformer: Arc<dyn Transformer>) -> Result<Self, StoreError> {
-        disk::make_folder(path)?;
+        make_folder(path)?;
         let mut lock = Lock::take(path)?;
         let mut newest = FIRST;
-        if disk::is_there(path)? {
+        if is_there(path)? {
             let reader = Reader::locked(path, lock)?;
             let (revision, count) = (reader.revision(), reader.count());
             if count > 0 {
@@ -53,8 +55,8 @@ impl NewFile {
         } else {
             lock.expect(path, None)?;
         }
-        let new = disk::free_beside(path)?;
-        let filling = Filling::begin(disk::make(&new)?).map_err(|error| error.explain_write(&new))?;
+        let new = free_beside(path)?;
+        let filling = Filling::begin(make(&new)?).map_err(|error| error.explain_write(&new))?;
         let revision = Revision(newest.0.saturating_add(1));
         Ok(Self { path: path.to_owned(), new, filling: Some(filling), revision, transformer, lock })
     }
@@ -81,14 +83,14 @@ impl NewFile {
     /// [`StoreError::Broken`] if the file cannot be written.
     pub fn finish(mut self) -> Result<Revision, StoreError> {
         if let Some(filling) = self.filling.take() {
-            let filled = filling.finish(self.revision).and_then(|()| Ok(disk::sync_folder(&self.new)?));
+            let filled = filling.finish(self.revision).and_then(|()| Ok(sync_folder(&self.new)?));
             filled.map_err(|error| {
                 let failed = error.explain_write(&self.new);
                 // The error above is more useful than one from here.
                 let _ = fs::remove_file(&self.new);
                 failed
             })?;
-            disk::put_in_place(&self.new, &self.path)?;
+            put_in_place(&self.new, &self.path)?;
             self.lock.acknowledge(self.revision);
         }
         Ok(self.revision)

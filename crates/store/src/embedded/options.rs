@@ -18,7 +18,7 @@ pub struct Options {
     pub(super) quota: Quota,
     pub(super) transformer: Option<Arc<dyn Transformer>>,
     #[cfg(test)]
-    pub(super) faults: super::disk::Faults,
+    pub(super) faults: super::backend::Faults,
 }
 
 impl Options {

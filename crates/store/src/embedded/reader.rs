@@ -11,7 +11,10 @@ use bytes::Bytes;
 use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, ReadableTableMetadata};
 
-use super::disk::{self, CACHE, ENTRIES, Lock, broken, explain};
+use super::disk::{self, CACHE, ENTRIES};
+use super::files::is_there;
+use super::lock::Lock;
+use super::problem::{broken, explain};
 use crate::{Revision, StoreError};
 
 /// The number of entries that are read at once.
@@ -49,7 +52,7 @@ impl Reader {
     /// [`StoreError::Broken`], as when a store is opened; also if there is no file.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         // Before the lock, which would be made beside it.
-        if !disk::is_there(path)? {
+        if !is_there(path)? {
             return Err(broken(
                 path,
                 "cannot be read",

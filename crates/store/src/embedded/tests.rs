@@ -11,7 +11,7 @@ use bytes::Bytes;
 use portcullis_testkit::mutate::dice;
 use portcullis_testkit::scratch::Scratch;
 
-use super::disk::{Faults, Step};
+use super::backend::{Faults, Step};
 use super::*;
 use crate::{
     Amender, Current, Event, Expect, Observer, Opened, Revision, StoreError, TransformError, Value, Watch,
