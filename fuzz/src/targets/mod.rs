@@ -14,6 +14,7 @@ mod custom_kinds;
 mod delegated;
 mod encryption;
 mod etcd;
+mod explain_page;
 mod export;
 mod http2;
 mod kinds;
@@ -53,6 +54,7 @@ pub(crate) const TARGETS: &[Target] = &[
     Target { name: "state-json", dictionary: objects::STATE_JSON, run: objects::state_json },
     Target { name: "state-yaml", dictionary: objects::STATE_YAML, run: objects::state_yaml },
     Target { name: "rbac-legacy", dictionary: objects::RBAC_LEGACY, run: objects::rbac_legacy },
+    Target { name: "explain-page", dictionary: explain_page::QUESTION, run: explain_page::explain_page },
     Target { name: "http2", dictionary: http2::FRAMES, run: http2::http2 },
     Target { name: "request-info", dictionary: requests::TARGET, run: requests::request_info },
     Target { name: "kubelet-request", dictionary: requests::TARGET, run: requests::kubelet_request },

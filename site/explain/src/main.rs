@@ -1,21 +1,19 @@
-//! Explains a decision in the browser: the program behind `docs/explain-in-browser.md`.
+//! Reads a question from the standard input, and writes the answer to the standard output.
 //!
-//! `site/explain.js` runs it once for each question, as WebAssembly (`wasm32-wasip1`). It reads a question from the standard input
-//! and writes the answer to the standard output, both JSON. It opens no file and no connection, and keeps nothing.
-
-mod answer;
-mod objects;
+//! `site/explain.js` runs it once for each question, as WebAssembly (`wasm32-wasip1`).
 
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
+use portcullis_explain_page::{answer, no_question};
+
 fn main() -> ExitCode {
     let mut question = String::new();
     let answer = match std::io::stdin().read_to_string(&mut question) {
-        Ok(_) => answer::to(&question),
-        Err(error) => Err(format!("the question cannot be read: {error}")),
+        Ok(_) => answer(&question),
+        Err(error) => no_question(&error.to_string()),
     };
-    match std::io::stdout().write_all(answer::written(&answer).as_bytes()) {
+    match std::io::stdout().write_all(answer.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
