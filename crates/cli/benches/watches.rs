@@ -99,7 +99,7 @@ async fn follow(client: Client, node: usize, form: Form, arrivals: Arc<Arrivals>
 /// Keeps a watch open of which nothing is expected.
 async fn keep(client: Client, path: String, form: Form) {
     let mut body = client.events(&path, form.accept()).await;
-    while body.frame().await.is_some() {}
+    while let Some(Ok(_)) = body.frame().await {}
 }
 
 async fn until(arrivals: &Arrivals, count: u64) {
