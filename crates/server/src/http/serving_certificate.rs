@@ -82,20 +82,25 @@ impl ServingCertificate {
 
     /// Reloads the files when they change, and never returns. The metrics tell when the certificate expires.
     pub async fn follow(mut self, tls: ServerTls, metrics: ConnectionMetrics, every: Duration) {
+        note_end(&tls, &metrics);
         loop {
-            match tls.not_after() {
-                Ok(time) => metrics.certificate_expires(time),
-                Err(error) => tracing::error!(%error, "cannot read when the serving certificate expires"),
-            }
             tokio::time::sleep(every).await;
             match self.take_up(&tls) {
                 Ok(false) => {}
                 Ok(true) => {
-                    tracing::info!(file = %self.certificate.display(), "the serving certificate has changed")
+                    tracing::info!(file = %self.certificate.display(), "the serving certificate has changed");
+                    note_end(&tls, &metrics);
                 }
                 Err(error) => tracing::error!(%error, "the serving certificate is not changed"),
             }
         }
+    }
+}
+
+fn note_end(tls: &ServerTls, metrics: &ConnectionMetrics) {
+    match tls.not_after() {
+        Ok(time) => metrics.certificate_expires(time),
+        Err(error) => tracing::error!(%error, "cannot read when the serving certificate expires"),
     }
 }
 
