@@ -291,7 +291,7 @@ impl Route {
                 Self::Discovery
             }
             Some("api") => Self::NotFound,
-            Some("apis") => Self::of_group(segments, documents),
+            Some("apis") => Self::of_group(stem, segments, documents),
             Some("healthz") if !slash => Self::of_probe(Probe::Healthz, segments),
             Some("livez") if !slash => Self::of_probe(Probe::Livez, segments),
             Some("readyz") if !slash => Self::of_probe(Probe::Readyz, segments),
@@ -313,10 +313,16 @@ impl Route {
         }
     }
 
-    /// Returns the route of a path below a group that is not an object (AP-1).
-    fn of_group<'a>(mut segments: impl Iterator<Item = &'a str>, documents: &Documents) -> Self {
+    /// Returns the route of a path below a group that is not an object (AP-1). The segments are those after `/apis`.
+    fn of_group<'a>(
+        path: &'a str,
+        mut segments: impl Iterator<Item = &'a str>,
+        documents: &Documents,
+    ) -> Self {
+        let has = |length: usize| path.get(..length).is_some_and(|start| documents.has(start));
         let group = segments.next().unwrap_or_default();
-        if !documents.has(&format!("/apis/{group}")) {
+        let length = "/apis/".len() + group.len();
+        if !has(length) {
             return Self::PageNotFound;
         }
         let version = segments.next().unwrap_or_default();
@@ -330,7 +336,7 @@ impl Route {
             let is_known = documents.kinds().find(group, version, plural).is_some();
             return if is_known && below.len() > 1 { Self::NotFound } else { Self::PageNotFound };
         }
-        if !documents.has(&format!("/apis/{group}/{version}")) {
+        if !has(length + "/".len() + version.len()) {
             return Self::NotFound;
         }
         let (resource, is_namespaced) = match segments.next() {
