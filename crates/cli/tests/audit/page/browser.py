@@ -43,7 +43,7 @@ class Page:
     def __init__(self, target):
         host, path = target["webSocketDebuggerUrl"][5:].split("/", 1)
         name, port = host.split(":")
-        self.socket = socket.create_connection((name, int(port)), timeout=60)
+        self.socket = socket.create_connection((name, int(port)), timeout=600)
         self.socket.sendall(f"GET /{path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                             f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
         self.buffer = b""
