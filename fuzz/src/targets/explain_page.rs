@@ -1,4 +1,5 @@
-//! What a visitor of the site asks: the answer is JSON, a decision or an error, and the same each time.
+//! Questions to the page that explains decisions in the browser. An answer is valid JSON with a decision or an error, and the same
+//! question always gets the same answer.
 
 use portcullis_explain_page::answer;
 use serde_json::Value;

@@ -1,17 +1,18 @@
-//! Explains a decision in the browser: what the program behind `docs/explain-in-browser.md` does with a question.
+//! Answers the questions of the page `docs/explain-in-browser.md`, which runs this in the browser.
 //!
 //! It opens no file and no connection, and keeps nothing.
 
 mod answer;
 mod objects;
 
-/// Answers a question, JSON as the page sends it, with JSON as the page reads it: the answer, or an object with the one field `error`.
-/// A pure function, which does not panic, whatever the text is.
+/// Answers a question. Both are JSON; an answer that is an error is an object with the one field `error`.
+///
+/// A pure function: it does not panic, whatever the text is.
 pub fn answer(question: &str) -> String {
     answer::written(&answer::to(question))
 }
 
-/// The answer if no question can be read.
-pub fn no_question(why: &str) -> String {
+/// The answer when the question cannot be read from its source: JSON with the field `error`.
+pub fn unreadable(why: &str) -> String {
     answer::written(&Err(format!("the question cannot be read: {why}")))
 }

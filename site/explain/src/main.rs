@@ -5,13 +5,13 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-use portcullis_explain_page::{answer, no_question};
+use portcullis_explain_page::{answer, unreadable};
 
 fn main() -> ExitCode {
     let mut question = String::new();
     let answer = match std::io::stdin().read_to_string(&mut question) {
         Ok(_) => answer(&question),
-        Err(error) => no_question(&error.to_string()),
+        Err(error) => unreadable(&error.to_string()),
     };
     match std::io::stdout().write_all(answer.as_bytes()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -92,7 +92,7 @@ struct ReasonLabels {
 pub struct GuardMetrics {
     requests: Family<RequestLabels, Counter>,
     seconds: Durations<EndpointLabels>,
-    /// Those of connections.
+    /// The metrics of connections.
     pub connections: ConnectionMetrics,
     /// The number of open upgraded streams.
     pub(crate) streams: Gauge,

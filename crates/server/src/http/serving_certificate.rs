@@ -80,16 +80,16 @@ impl ServingCertificate {
         Ok(true)
     }
 
-    /// Reloads the files when they change, and never returns. The metrics tell when the certificate expires.
+    /// Reloads the files when they change, and never returns. Exports when the certificate expires.
     pub async fn follow(mut self, tls: ServerTls, metrics: ConnectionMetrics, every: Duration) {
-        note_end(&tls, &metrics);
+        export_expiry(&tls, &metrics);
         loop {
             tokio::time::sleep(every).await;
             match self.take_up(&tls) {
                 Ok(false) => {}
                 Ok(true) => {
                     tracing::info!(file = %self.certificate.display(), "the serving certificate has changed");
-                    note_end(&tls, &metrics);
+                    export_expiry(&tls, &metrics);
                 }
                 Err(error) => tracing::error!(%error, "the serving certificate is not changed"),
             }
@@ -97,7 +97,8 @@ impl ServingCertificate {
     }
 }
 
-fn note_end(tls: &ServerTls, metrics: &ConnectionMetrics) {
+/// Sets the metric of when the certificate that is served expires.
+fn export_expiry(tls: &ServerTls, metrics: &ConnectionMetrics) {
     match tls.not_after() {
         Ok(time) => metrics.certificate_expires(time),
         Err(error) => tracing::error!(%error, "cannot read when the serving certificate expires"),

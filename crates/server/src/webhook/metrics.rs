@@ -168,7 +168,7 @@ pub struct WebhookMetrics {
     unknown: Counter,
     /// The number of callers without valid credentials.
     pub(super) refused_callers: Counter,
-    /// Those of connections.
+    /// The metrics of connections.
     pub connections: ConnectionMetrics,
     features: FeatureMetrics,
     /// Of the file of deny rules.

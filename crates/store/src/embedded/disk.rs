@@ -24,7 +24,7 @@ use redb::{
 use super::backend::Backend;
 #[cfg(test)]
 use super::backend::Faults;
-use super::files::{free_beside, is_there, make, make_folder, put_in_place, sync_folder};
+use super::files::{create_file, free_beside, is_there, make_folder, put_in_place, sync_folder};
 use super::lock::Lock;
 use super::past;
 use super::problem::{FileError, broken, explain, unsealed};
@@ -373,7 +373,7 @@ pub(super) fn write_copy(
     listing: &Listing,
     transformer: &dyn Transformer,
 ) -> Result<(), StoreError> {
-    let file = make(path)?;
+    let file = create_file(path)?;
     let filled = fill(file, listing, transformer).and_then(|()| Ok(sync_folder(path)?));
     filled.map_err(|error| {
         // The error above is more useful than one from here.
@@ -429,5 +429,28 @@ impl Filling {
         }
         self.transaction.commit()?;
         Ok(self.database.close()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use portcullis_testkit::scratch::Scratch;
+
+    use super::*;
+    use crate::transform::Plain;
+
+    #[test]
+    fn a_store_is_free_at_once_although_a_child_still_has_its_lock_file_open() {
+        let dir = Scratch::new();
+        let path = dir.path().join("store");
+        let open = || Disk::open(&path, Arc::new(Plain), None, Faults::default());
+        let (disk, ..) = open().unwrap();
+        // As in a child between fork and exec: the same open file.
+        let childs = disk.lock.file().try_clone().unwrap();
+        let problem = open().err().unwrap().to_string();
+        assert!(problem.contains("another process has it open"), "{problem}");
+        drop(disk);
+        open().map(drop).unwrap();
+        drop(childs);
     }
 }

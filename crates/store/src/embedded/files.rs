@@ -34,8 +34,8 @@ pub(super) fn is_there(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// Makes a file that does not exist, for its owner alone.
-pub(super) fn make(path: &Path) -> Result<File, StoreError> {
+/// Creates a file that does not exist, for its owner alone.
+pub(super) fn create_file(path: &Path) -> Result<File, StoreError> {
     let made = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path);
     made.map_err(|error| broken(path, "cannot be made", error, "name a file that is not there yet"))
 }

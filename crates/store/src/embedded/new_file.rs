@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::disk::Filling;
-use super::files::{free_beside, is_there, make, make_folder, put_in_place, sync_folder};
+use super::files::{create_file, free_beside, is_there, make_folder, put_in_place, sync_folder};
 use super::lock::Lock;
 use super::reader::Reader;
 use crate::memory::FIRST;
@@ -56,7 +56,7 @@ impl NewFile {
             lock.expect(path, None)?;
         }
         let new = free_beside(path)?;
-        let filling = Filling::begin(make(&new)?).map_err(|error| error.explain_write(&new))?;
+        let filling = Filling::begin(create_file(&new)?).map_err(|error| error.explain_write(&new))?;
         let revision = Revision(newest.0.saturating_add(1));
         Ok(Self { path: path.to_owned(), new, filling: Some(filling), revision, transformer, lock })
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a file, as an administrator is told: what, where, why, and what to do.
+//! Error messages about the files of a store. Each says which file, what failed, why, and what to do.
 
 use std::fmt::Display;
 use std::io;
@@ -19,7 +19,7 @@ impl<E: Into<redb::Error>> From<E> for FileError {
 }
 
 impl FileError {
-    /// As it is told of a file that was being read.
+    /// The error message for a file that was being read.
     pub(super) fn explain(self, path: &Path) -> StoreError {
         match self {
             Self::File(error) => explain(path, error),
@@ -27,7 +27,7 @@ impl FileError {
         }
     }
 
-    /// As [`FileError::explain`], for a file that was being written.
+    /// The error message for a file that was being written.
     pub(super) fn explain_write(self, path: &Path) -> StoreError {
         match self {
             Self::File(error) => broken(path, "cannot be written", error, "make room or mend the disk"),

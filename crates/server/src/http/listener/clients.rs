@@ -56,7 +56,7 @@ impl ConnectionMetrics {
         );
         registry.register(
             format!("{prefix}_serving_certificate_expiration_timestamp_seconds"),
-            "When the certificate expires that is served, in seconds since 1970",
+            "When the serving certificate expires, in seconds since 1970",
             self.certificate_expires.clone(),
         );
     }
